@@ -1,0 +1,80 @@
+"""A metric turns answers into sufficient statistics, and sums of those into a score.
+
+To add one, write `pipeline/metrics/<name>.py` with one `Metric` subclass and `METRIC = ThatClass()`, and name it in a task's `metrics`.
+Because a score is a function of summed statistics, a score per date is a group-by sum, and every resampling the same sum again.
+All scores are on a scale from 0 to 100.
+"""
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pipeline import registry, tasks
+from pipeline.records import Item, Status
+
+Array = npt.NDArray[np.float64]
+
+SEGMENT_SCHEMA = pl.Schema({"status": pl.String(), "stats": pl.List(pl.Float64()), "detail": pl.String()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What one answer contributes to a score."""
+
+    status: Status
+    stats: list[float] | None
+    """(num_stats,) in the order of `Metric.stat_names`; None where status is `failed`."""
+    detail: str = ""
+    """Why a program failed, or the cause of `failed`."""
+
+
+class Metric(abc.ABC):
+    """One way to judge answers."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """As a report heads a column, e.g. `pass@1`."""
+    version: ClassVar[int]
+    """Raised whenever a score could change; stored scores of another version are made anew."""
+    stat_names: ClassVar[tuple[str, ...]]
+    """Names of the sufficient statistics."""
+    higher_is_better: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def segment(self, item: Item, answer: tasks.Answer) -> Segment:
+        """What `answer` to `item` contributes."""
+
+    @abc.abstractmethod
+    def combine(self, sums: Array, counts: Array) -> Array:
+        """Scores, 0 to 100, shape (...), for summed statistics `sums` (..., num_stats) over `counts` (...) segments; NaN where count is 0."""
+
+    def signature(self) -> str:
+        """Settings and versions that decide the score, to store beside it."""
+        return f"{self.name}|version:{self.version}"
+
+    def segments(self, answers: pl.DataFrame) -> pl.DataFrame:
+        """Columns of `SEGMENT_SCHEMA` for `answers`, row by row in the same order.
+
+        `answers` has an item's columns, `answer`, `rule`, `text` and `label_logprobs`. Metrics that can judge whole columns at once override it.
+        """
+        pairs = zip(tasks.items_of(answers), answers["answer"], answers["rule"], strict=True)
+        return segment_frame([self.segment(item, tasks.Answer(answer=a, rule=r)) for item, a, r in pairs])
+
+
+def segment_frame(found: list[Segment]) -> pl.DataFrame:
+    """A frame of `SEGMENT_SCHEMA` for a list of segments."""
+    columns = {"status": [s.status for s in found], "stats": [s.stats for s in found], "detail": [s.detail for s in found]}
+    return pl.DataFrame(columns, schema=SEGMENT_SCHEMA)
+
+
+def get(name: str) -> Metric:
+    """The metric `name`.
+
+    Raises:
+        ConfigError: there is no such metric.
+    """
+    return cast(Metric, registry.module("metrics", name).METRIC)

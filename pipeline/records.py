@@ -1,0 +1,155 @@
+"""The row types. They are the architecture, and they are the table schemas: `frames.schema` turns each into Polars columns.
+
+A row's key is (model, engine, task, style, item_id, variant, replicate). `model` is the name of a model file, `engine` the name of the
+engine setting of the run. Rows are joined by key, never by position.
+"""
+
+import datetime
+from dataclasses import dataclass
+from typing import Literal
+
+CONTROL = "control"
+"""The variant without a date; it goes through the same code as every other."""
+
+Status = Literal["scored", "no_answer", "failed", "timeout"]
+"""What became of one completion.
+
+* scored: an answer was found and judged;
+* no_answer: the model gave none, which counts as 0 by each task's rule;
+* timeout: the answer ran longer than it may (pass@1 counts it as 0; it is reported apart);
+* failed: our machinery broke; the statistics are null and leave the mean.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One question of a benchmark, as the task loaded it."""
+
+    task: str
+    item_id: str
+    """Unique within the task and stable across versions of the loader, e.g. `test-00017` or `HumanEval/17`."""
+    group: str
+    """A division of the task that reports may use (MMLU's subject), or an empty string."""
+    fields: dict[str, str]
+    """What the prompt and the scorer need beside the target, by name."""
+    options: list[str]
+    """The answer options of a multiple-choice item, in the order shown; empty for other tasks."""
+    target: str
+    """The right answer in the form `Task.extract` returns: a label, a number, a program, a translation."""
+    references: list[str]
+    """Reference translations; empty for other tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One condition under which every item is asked."""
+
+    variant: str
+    """The name in the key: `control`, or the date format and the ISO date, as in `iso:2024-03-05`."""
+    date: datetime.date | None
+    """The date in the prompt; None for the control."""
+    date_format: str
+    """A name in `dates.DATE_FORMATS`; empty for the control."""
+    date_text: str
+    """The date as the prompt shows it; empty for the control."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """One request of the plan: which item under which variant, and where in the batch. The same plan serves every model."""
+
+    shard: int
+    position: int
+    """Place in the prefix order, from 0; also the request's id at the engine."""
+    task: str
+    style: str
+    item_id: str
+    variant: str
+    replicate: int
+    """0 for the sweep itself, 1, 2, ... for placebo copies of a date, placed elsewhere in the batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Every sampling value, resolved; nothing is left to a default of the engine or of the checkpoint."""
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    """0 keeps every token."""
+    seed: int | None
+    """None when greedy, since the engine then draws nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the engine gets: token ids, never text, so no second chat template can be applied."""
+
+    position: int
+    token_ids: list[int]
+    """(length,) the whole prompt with exactly one BOS where the model has one."""
+    sampling: Sampling
+    label_token_ids: tuple[int, ...]
+    """(num_labels,) tokens whose log-probability is wanted at the first output position; empty for generation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the engine gives back for one request."""
+
+    position: int
+    text: str
+    """Generated text without special tokens; empty for label requests."""
+    label_logprobs: list[float]
+    """(num_labels,) natural-log probabilities over the whole vocabulary, raw, in the order of the request's label tokens."""
+    finish_reason: str
+    """`stop` or `length`."""
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    """Prompt tokens whose keys and values came from the prefix cache."""
+    num_output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One stored output with its key. Nothing in it depends on the order of work, so shards are equal to the byte however they were made."""
+
+    model: str
+    engine: str
+    task: str
+    style: str
+    item_id: str
+    variant: str
+    replicate: int
+    prompt_hash: str
+    """16 hexadecimal digits of the SHA-256 of the token ids sent."""
+    output_id: str
+    """16 hexadecimal digits naming the output, equal for equal outputs (`frames.output_id`)."""
+    text: str
+    label_logprobs: list[float]
+    finish_reason: str
+    num_prompt_tokens: int
+    num_output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One metric of one distinct output of one item; completions with that output share it."""
+
+    model: str
+    engine: str
+    task: str
+    style: str
+    item_id: str
+    output_id: str
+    metric: str
+    status: Status
+    answer: str
+    """What was extracted: a label, a number, a program, a translation."""
+    rule: str
+    """The extraction rule that fired."""
+    detail: str
+    """Why a program failed, or the cause of `failed`; else empty."""
+    stats: list[float] | None
+    """Sufficient statistics of the metric for this segment; their sum gives the score. None where status is `failed`."""
