@@ -1,0 +1,184 @@
+"""Read sweep and model files and list everything that is wrong with them at once."""
+
+import datetime
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.config import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
+from pipeline.errors import ConfigError, nearest
+
+_ALLOWED = {
+    "greater_than_equal": "a number from {ge}",
+    "greater_than": "a number above {gt}",
+    "less_than_equal": "a number up to {le}",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text in quotes",
+    "list_type": "a list in brackets",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "literal_error": "{expected}",
+    "too_short": "at least {min_length} entry",
+}
+"""What pydantic's error types mean in the words of a settings file."""
+
+
+class Faults:
+    """The faults found so far, in the order of the files."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, file: Path, path: str, text: str) -> None:
+        """Note that `path` in `file` is wrong, and how."""
+        self.lines.append(f"{file}: {path}: {text}" if path else f"{file}: {text}")
+
+    def raise_if_any(self) -> None:
+        """Raise one ConfigError that lists every fault."""
+        if self.lines:
+            count = f"{len(self.lines)} fault{'s' if len(self.lines) > 1 else ''} in the settings"
+            raise ConfigError("\n  ".join([f"{count}:", *self.lines]))
+
+
+def load_sweep(name: str) -> SweepSpec:
+    """The sweep file `name` (a path, or a bare name in `configs/sweeps`) with its model files.
+
+    Raises:
+        ConfigError: lists every fault of the sweep file and of all its model files.
+    """
+    path, faults = sweep_path(name), Faults()
+    raw = _read(path, faults)
+    models = [_load_model(entry, path, faults) for entry in _model_entries(raw, path, faults)]
+    _check_calendar(raw.get("calendar"), path, faults)
+    _check_duplicates(raw, path, faults)
+    # Model files have faults of their own; a stand-in keeps them from being reported twice.
+    usable = [m for m in models if m is not None] or [_STAND_IN]
+    spec = _validate(SweepSpec, {**raw, "models": usable}, path, faults)
+    faults.raise_if_any()
+    assert spec is not None  # noqa: S101 - no fault means it validated
+    if spec.data_root is not None:
+        spec = spec.model_copy(update={"data_root": str((path.parent / spec.data_root).resolve())})
+    return spec
+
+
+_STAND_IN = ModelSpec.model_construct(name="stand-in")
+
+
+def _read(path: Path, faults: Faults) -> dict[str, Any]:
+    text = path.read_text()
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        try:
+            # An impossible date such as 2024-02-30 stops the parser; as text it is reported with the other faults.
+            return tomllib.loads(re.sub(r"(?<=[=\[,\s])(\d{4}-\d{2}-\d{2})(?=[\s,\]#]|$)", _quote_impossible, text, flags=re.M))
+        except tomllib.TOMLDecodeError:
+            faults.add(path, "", f"not valid TOML: {error}")
+            faults.raise_if_any()
+            raise
+
+
+def _quote_impossible(found: re.Match[str]) -> str:
+    try:
+        datetime.date.fromisoformat(found[1])
+    except ValueError:
+        return f'"{found[1]}"'
+    return found[1]
+
+
+def _model_entries(raw: dict[str, Any], path: Path, faults: Faults) -> list[str]:
+    entries = raw.get("models")
+    if isinstance(entries, list) and entries and all(isinstance(e, str) for e in entries):
+        return entries
+    faults.add(path, "models", f"given {entries!r}; allowed: a list of model files or of names among {', '.join(model_names())}")
+    return []
+
+
+def _load_model(entry: str, sweep: Path, faults: Faults) -> ModelSpec | None:
+    path = sweep.parent / entry if entry.endswith(".toml") else configs_folder() / "models" / f"{entry}.toml"
+    if not path.is_file():
+        known = model_names()
+        faults.add(sweep, "models", f"given {entry!r}; allowed: a .toml file or one of {', '.join(known)}{nearest(entry, known)}")
+        return None
+    raw = _read(path, faults)
+    spec = _validate(ModelSpec, raw, path, faults)
+    _check_weights(raw.get("weights"), path, faults)
+    if spec is None or spec.weights.path is None:
+        return spec
+    weights = spec.weights.model_copy(update={"path": str((path.parent / spec.weights.path).resolve())})
+    return spec.model_copy(update={"weights": weights})
+
+
+def _check_weights(raw: Any, path: Path, faults: Faults) -> None:
+    if isinstance(raw, dict) and len(given := [k for k in ("hub", "path", "package") if k in raw]) != 1:
+        faults.add(path, "weights", f"given {' and '.join(given) or 'none'} of hub, path, package; allowed: exactly one of them")
+
+
+def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
+    if not isinstance(raw, dict):
+        return
+    first, last = raw.get("first", datetime.date(2024, 1, 1)), raw.get("last", datetime.date(2024, 12, 31))
+    if isinstance(first, datetime.date) and isinstance(last, datetime.date) and first > last:
+        faults.add(path, "calendar.last", f"given {last}, which is before first = {first}; allowed: the same date or a later one")
+    if "dates" in raw and (both := [k for k in ("first", "last", "step") if k in raw]):
+        faults.add(path, "calendar.dates", f"given together with {', '.join(both)}; allowed: either dates, or first, last and step")
+    leap_days = [d for d in (first, last) if isinstance(d, datetime.date) and (d.month, d.day) == (2, 29)]
+    if first == last and leap_days and raw.get("leap_day", "skip") == "skip":
+        faults.add(path, "calendar.leap_day", 'the only date is a February 29, which "skip" leaves out; allowed here: "keep"')
+
+
+def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
+    tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in raw.get("tasks", []) if isinstance(t, dict)]
+    models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
+    for key, entries in (("tasks", tasks), ("models", models)):
+        for entry in sorted({str(e) for e in entries if entries.count(e) > 1}):
+            faults.add(path, key, f"{entry} is given twice; allowed: once")
+
+
+def _validate(kind: type[Spec], raw: dict[str, Any], path: Path, faults: Faults) -> Any:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            faults.add(path, _path(fault["loc"]), _explain(kind, dict(fault)))
+        return None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    # Union members appear in pydantic's locations (`step.int`); a settings file knows only keys and positions.
+    return ".".join(str(part) for part in location if part not in _UNION_MEMBERS)
+
+
+_UNION_MEMBERS = ("int", "bool", "str", "float", "literal['auto']", "constrained-int")
+
+
+def _explain(kind: type[Spec], fault: dict[str, Any]) -> str:
+    given, error, context = fault["input"], fault["type"], fault.get("ctx", {})
+    if error == "extra_forbidden":
+        allowed = _keys(kind, fault["loc"][:-1])
+        return f"unknown key, given {given!r}; allowed here: {', '.join(allowed)}{nearest(str(fault['loc'][-1]), allowed)}"
+    if error == "missing":
+        return "missing; it must be given"
+    if error == "value_error":
+        return f"given {given!r}: {context['error']}"
+    allowed_text = _ALLOWED.get(error, fault["msg"]).format(**context)
+    hint = nearest(given, re.findall(r"'([^']*)'", allowed_text)) if isinstance(given, str) else ""
+    return f"given {given!r}; allowed: {allowed_text}{hint}"
+
+
+def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    for part in location:
+        if isinstance(part, str) and part in kind.model_fields:
+            kind = _model_in(kind.model_fields[part].annotation) or kind
+    return [name for name in kind.model_fields if name != "narrowing"]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for arg in get_args(annotation) if (found := _model_in(arg))), None)
