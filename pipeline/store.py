@@ -1,0 +1,200 @@
+"""The run folder. A stage reads one part of it and writes another; a file is done if and only if it has its final name.
+
+    manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
+    plan/items.parquet variants.parquet requests.parquet prompts.json
+    engines/<model>.json                           versions, hardware and settings that the engine honoured
+    completions/<model>/<shard>.parquet            what the models answered
+    scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
+    tables/<name>.parquet <name>.csv               what the scores say
+    report.html
+    telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
+    logs/                                          what engines and workers said
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.errors import StoreError, nearest
+
+PLAN_TABLES = ("items", "variants", "requests")
+
+
+def fingerprint(settings: dict[str, Any]) -> str:
+    """SHA-256 of `settings` in a canonical JSON form."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """One line for each key whose value differs between two nested settings: `path: was X, now Y`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted({*old, *new})
+        return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [line for i, (a, b) in enumerate(zip(old, new, strict=True)) for line in differences(a, b, f"{path}.{i}")]
+    return [] if old == new else [f"{path}: was {_short(old)}, now {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Run:
+    """One run folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name the folder; nothing is read or written yet."""
+        self.folder = folder
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """The run in an existing `folder`.
+
+        Raises:
+            StoreError: there is none; the message names the runs beside it.
+        """
+        run = cls(folder)
+        if not run.manifest_path.is_file():
+            known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
+            beside = f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}" if known else ""
+            raise StoreError(f"{folder} is no run folder (it has no manifest.json){beside}; `datesweep plan SWEEP` makes one")
+        return run
+
+    @property
+    def manifest_path(self) -> Path:
+        """The file whose presence makes a folder a run."""
+        return self.folder / "manifest.json"
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest: `settings`, `fingerprint` and what `plan` found."""
+        return dict(json.loads(self.manifest_path.read_text()))
+
+    def claim(self, settings: dict[str, Any]) -> bool:
+        """Whether the folder already holds a plan for exactly these `settings`; False when it is new.
+
+        Raises:
+            StoreError: it holds a run of other settings; the message names the keys that differ.
+        """
+        if not self.manifest_path.is_file():
+            return False
+        old = self.manifest()
+        if old["fingerprint"] == fingerprint(settings):
+            return True
+        lines = differences(old["settings"], json.loads(json.dumps(settings)))
+        listed = "\n  ".join(lines[:12] + ([f"... and {len(lines) - 12} more"] if len(lines) > 12 else []))
+        raise StoreError(
+            f"{self.folder} holds a run of other settings; nothing was changed. These keys differ:\n  {listed}\n"
+            "Give another folder with --out, or delete this one."
+        )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """While inside, no other process works on this folder; the lock falls with the process, however it ends.
+
+        Raises:
+            StoreError: another process has it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(f"{self.folder}: another datesweep process is working here; wait for it, or give another --out") from None
+            yield
+
+    def write_plan(self, manifest: dict[str, Any], prompts: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
+        """Write the plan; the manifest comes last, so a folder with a manifest has a whole plan."""
+        for name in PLAN_TABLES:
+            write_parquet(tables[name], self.folder / "plan" / f"{name}.parquet")
+        write_json(prompts, self.folder / "plan" / "prompts.json")
+        write_json(manifest, self.manifest_path)
+
+    def plan_table(self, name: str) -> pl.DataFrame:
+        """One of `PLAN_TABLES`."""
+        return pl.read_parquet(self.folder / "plan" / f"{name}.parquet")
+
+    def prompts(self) -> dict[str, Any]:
+        """What the plan found about each model's prompts: label tokens, longest prompt, template hash."""
+        return dict(json.loads((self.folder / "plan" / "prompts.json").read_text()))
+
+    def completion_path(self, model: str, shard: int) -> Path:
+        """Where the completions of one shard go."""
+        return self.folder / "completions" / model / f"{shard:06d}.parquet"
+
+    def telemetry_path(self, model: str, shard: int) -> Path:
+        """Where the figures of how one shard was made go."""
+        return self.folder / "telemetry" / model / f"{shard:06d}.json"
+
+    def missing_shards(self, model: str, shards: list[int]) -> list[int]:
+        """Those of `shards` that have no completions yet, in order."""
+        return [s for s in shards if not self.completion_path(model, s).is_file()]
+
+    def completions(self, model: str | None = None) -> pl.LazyFrame:
+        """All stored completions, of one model or of all."""
+        return self._scan("completions", f"{model or '*'}/*.parquet")
+
+    def scores(self) -> pl.LazyFrame:
+        """All stored scores."""
+        return self._scan("scores", "*/*/*.parquet")
+
+    def _scan(self, part: str, pattern: str) -> pl.LazyFrame:
+        files = sorted((self.folder / part).glob(pattern))
+        if not files:
+            raise StoreError(f"{self.folder} has no {part} yet; `datesweep status {self.folder}` tells what is done")
+        return pl.scan_parquet(files)
+
+    def engine_facts(self, model: str) -> dict[str, Any]:
+        """What the engine of `model` honoured when it started: versions, hardware, settings; empty before the first start."""
+        path = self.folder / "engines" / f"{model}.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+    def telemetry(self) -> list[dict[str, Any]]:
+        """The figures of every shard made so far."""
+        return [json.loads(p.read_text()) for p in sorted((self.folder / "telemetry").glob("*/*.json"))]
+
+    def write_table(self, name: str, table: pl.DataFrame) -> None:
+        """Write an analysis table as parquet and CSV; list columns are left out of the CSV."""
+        write_parquet(table, self.folder / "tables" / f"{name}.parquet")
+        flat = table.select(c for c, t in table.schema.items() if not t.is_nested())
+        with replacing(self.folder / "tables" / f"{name}.csv") as part:
+            flat.write_csv(part, float_precision=6)
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every analysis table by name."""
+        return {p.stem: pl.read_parquet(p) for p in sorted((self.folder / "tables").glob("*.parquet"))}
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed to it on success; a reader sees the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(0o644)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write `frame` to `path` in one rename; equal frames give equal bytes."""
+    with replacing(path) as part:
+        frame.write_parquet(part, compression="zstd", statistics=True, row_group_size=1 << 20)
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write `value` to `path` in one rename; equal values give equal bytes."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
