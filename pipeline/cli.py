@@ -1,0 +1,267 @@
+"""The `datesweep` command. It parses options and calls stages; everything heavy is imported inside the commands, so `--help` is quick."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pipeline.config import SweepSpec
+    from pipeline.progress import Reporter
+    from pipeline.store import Run
+
+ABOUT = """
+Does a hidden detail of the prompt, today's date above all, change a model's benchmark score?
+
+A [b]sweep[/b] file names models, tasks and dates. A [b]run[/b] is a folder with what came of it. Try:
+
+  datesweep run configs/sweeps/demo.toml       plan, generate, score, analyse, report
+
+  datesweep run full-year-cpu --limit 2        the same for a named sweep, narrowed
+
+  datesweep status runs/demo                   what is done and what is missing
+
+A killed run goes on where it stopped when the same command is given again.
+"""
+
+app = typer.Typer(
+    name="datesweep", help=ABOUT, rich_markup_mode="rich", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+
+Sweep = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep file, or the name of one in configs/sweeps.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Run folder; runs/<sweep> by default.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="At most this many items of each task.")]
+Dates = Annotated[
+    str | None, typer.Option("--dates", help="Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to spread.")
+]
+Models = Annotated[str | None, typer.Option("--models", help="Only these models of the sweep, separated by commas.")]
+Tasks = Annotated[str | None, typer.Option("--tasks", help="Only these tasks of the sweep, separated by commas.")]
+Consent = Annotated[bool, typer.Option("--allow-code-execution", help="Run programs that the model writes (HumanEval), confined.")]
+Address = Annotated[str | None, typer.Option("--address", help="An existing Ray cluster, e.g. auto; by default one is started here.")]
+
+
+@app.command()
+def run(
+    sweep: Sweep,
+    out: Out = None,
+    limit: Limit = None,
+    dates: Dates = None,
+    models: Models = None,
+    tasks: Tasks = None,
+    allow_code_execution: Consent = False,
+    address: Address = None,
+) -> None:
+    """Do everything: plan, generate, score, analyse, report. Given again, it goes on where it stopped."""
+    spec = _spec(sweep, limit, dates, models, tasks, allow_code_execution)
+    from pipeline import generate, score, stages
+    from pipeline.report import terminal
+
+    reporter = _reporter()
+    with _locked(out or stages.default_folder(spec)) as folder:
+        manifest = stages.make_plan(folder, spec, reporter)
+        reporter.say(_counts(manifest["counts"], folder.folder))
+        generate.generate(folder, spec, reporter, address)
+        score.score(folder, spec, reporter, address)
+        stages.analyse(folder, spec, reporter)
+        path = stages.write_report(folder, spec)
+        _console().print(terminal.delta_table(folder.tables()))
+        reporter.say(f"report: {path}")
+
+
+@app.command()
+def plan(
+    sweep: Sweep,
+    out: Out = None,
+    limit: Limit = None,
+    dates: Dates = None,
+    models: Models = None,
+    tasks: Tasks = None,
+    allow_code_execution: Consent = False,
+) -> None:
+    """Check every prompt of a sweep and write down what is to be asked. Needs no GPU and starts no engine."""
+    spec = _spec(sweep, limit, dates, models, tasks, allow_code_execution)
+    from pipeline import stages
+    from pipeline.dates import skipped_leap_days
+
+    reporter = _reporter()
+    with _locked(out or stages.default_folder(spec)) as folder:
+        manifest = stages.make_plan(folder, spec, reporter)
+        _console().print(_plan_table(manifest, folder))
+        calendar = spec.calendar
+        if calendar.dates is None and (left_out := skipped_leap_days(calendar.first, calendar.last, calendar.leap_day)):
+            days = ", ".join(map(str, left_out))
+            reporter.say(f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]')
+        for name, found in folder.prompts().items():
+            if found["template_shows_clock"]:
+                pinned = spec.model(name).template.clock
+                reporter.say(f"{name}: its chat template also writes a date of its own, pinned to {pinned} (template.clock in the model file)")
+        reporter.say(f"next: datesweep generate {folder.folder}")
+
+
+@app.command()
+def generate(run_folder: RunFolder, address: Address = None) -> None:
+    """Make the completions of a planned run that are not there yet."""
+    from pipeline import generate as stage
+
+    with _opened(run_folder) as (folder, spec):
+        stage.generate(folder, spec, _reporter(), address)
+
+
+@app.command()
+def score(run_folder: RunFolder, address: Address = None, allow_code_execution: Consent = False) -> None:
+    """Score the completions of a run; each distinct output once."""
+    from pipeline import score as stage
+
+    with _opened(run_folder) as (folder, spec):
+        consenting = spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
+        stage.score(folder, consenting, _reporter(), address)
+
+
+@app.command()
+def analyse(run_folder: RunFolder) -> None:
+    """Turn scores into tables: by date, deltas, flips, noise floor."""
+    from pipeline import stages
+
+    with _opened(run_folder) as (folder, spec):
+        stages.analyse(folder, spec, _reporter())
+
+
+@app.command()
+def report(run_folder: RunFolder) -> None:
+    """Write report.html from the tables of a run, and print the table of deltas."""
+    from pipeline import stages
+    from pipeline.report import terminal
+
+    with _opened(run_folder) as (folder, spec):
+        path = stages.write_report(folder, spec)
+        _console().print(terminal.delta_table(folder.tables()))
+        _reporter().say(f"report: {path}")
+
+
+@app.command()
+def status(run_folder: RunFolder) -> None:
+    """Say what of a run is done and what is missing."""
+    from pipeline import stages
+
+    _console().print(stages.status_table(_open(run_folder)))
+
+
+@app.command()
+def show(
+    sweep: Sweep,
+    task: Annotated[str, typer.Option("--task", help="The task.")],
+    item: Annotated[str | None, typer.Option("--item", help="The item's id; the first item by default.")] = None,
+    date: Annotated[str | None, typer.Option("--date", help="A date like 2024-03-05, or `control`; the sweep's first date by default.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model; the sweep's first by default.")] = None,
+) -> None:
+    """Show the exact prompt of an item under a date: its text, its token ids, and which of them hold the date."""
+    spec = _spec(sweep, None, None, model, task, True)
+    from pipeline import inspect
+
+    _console().print(inspect.show(spec, task, item, date))
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[str, typer.Argument(help="tasks, models, metrics, formats, sweeps, or all.")] = "all",
+) -> None:
+    """List what there is to name in a sweep."""
+    from pipeline import inspect
+
+    _console().print(inspect.listing(kind))
+
+
+@app.command()
+def bench(
+    sweep: Annotated[str, typer.Option("--sweep", help="The sweep whose model and tasks are timed.")] = "demo",
+    engine: Annotated[bool, typer.Option(help="Also time real vLLM, which takes a minute or two.")] = True,
+) -> None:
+    """Measure throughput and overhead on this machine; the last line is JSON with units in the keys."""
+    spec = _spec(sweep, None, None, None, None, True)
+    from pipeline import bench as benchmarks
+
+    benchmarks.main(spec, with_engine=engine, reporter=_reporter())
+
+
+def _spec(
+    sweep: str, limit: int | None, dates: str | None, models: str | None, tasks: str | None, allow_code_execution: bool
+) -> "SweepSpec":
+    from pipeline import config, settings
+
+    spec = config.narrow(settings.load_sweep(sweep), limit=limit, days=dates, models=models, tasks=tasks)
+    return spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator["Run"]:
+    from pipeline.store import Run
+
+    opened = Run(folder)
+    with opened.locked():
+        yield opened
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[tuple["Run", "SweepSpec"]]:
+    from pipeline import stages
+
+    opened = _open(folder)
+    with opened.locked():
+        yield opened, stages.spec_of(opened)
+
+
+def _open(folder: Path) -> "Run":
+    from pipeline.store import Run
+
+    return Run.open(folder)
+
+
+def _reporter() -> "Reporter":
+    from pipeline.progress import Reporter
+
+    return Reporter()
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(soft_wrap=False)
+
+
+def _counts(counts: dict[str, int], folder: Path) -> str:
+    return (
+        f"plan: {counts['prompts']:,} prompts ({counts['models']} models x {counts['items']:,} items x {counts['variants']} variants and placebo), "
+        f"{counts['prompt_tokens']:,} prompt tokens -> {folder}"
+    )
+
+
+def _plan_table(manifest: dict[str, Any], folder: "Run") -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"plan of {manifest['sweep']['name']}", show_header=False)
+    for name, value in manifest["counts"].items():
+        table.add_row(name.replace("_", " "), f"{value:,}")
+    table.add_row("fingerprint", manifest["fingerprint"][:16])
+    table.add_row("folder", str(folder.folder))
+    return table
+
+
+def main() -> None:
+    """Run the command; an error meant for the user prints as one message and exits with its status, 2."""
+    try:
+        app()
+    except PipelineError as error:
+        typer.secho(f"datesweep: {error}", err=True, fg=typer.colors.RED)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.secho("\ndatesweep: stopped; what is written is kept, and the same command goes on from there", err=True)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Ray, started when a stage needs it and always shut down: a local one by default, or a cluster that is already there."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import EngineError
+
+OBJECT_STORE_BYTES = 256 << 20
+"""Little travels through the object store: outputs go to files, scoring gets its rows in chunks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What Ray has to give."""
+
+    num_cpus: int
+    num_gpus: int
+
+
+@contextlib.contextmanager
+def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resources]:
+    """While inside, Ray is up: the cluster at `address`, or a local one on this machine's cores (`num_cpus` of them if given).
+
+    Raises:
+        EngineError: no cluster answers at `address`.
+    """
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    import ray
+
+    quiet: dict[str, Any] = {"configure_logging": True, "logging_level": logging.ERROR, "log_to_driver": False}
+    local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or os.cpu_count()}
+    try:
+        ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
+    except ConnectionError as error:
+        raise EngineError(f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out") from error
+    try:
+        found = ray.cluster_resources()
+        yield Resources(num_cpus=int(found.get("CPU", 1)), num_gpus=int(found.get("GPU", 0)))
+    finally:
+        ray.shutdown()
+
+
+def redirect_output(path: Path) -> None:
+    """Send everything this process writes to its standard output and error, native code included, to the end of the file `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def tail(path: Path, num_lines: int = 15) -> str:
+    """The last lines of a log, for an error message; empty when there is none."""
+    if not path.is_file():
+        return ""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-num_lines:])

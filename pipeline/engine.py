@@ -1,0 +1,323 @@
+"""Engines: requests stream in, outputs stream out, in whatever order they finish; only a window of them is ever in memory.
+
+`VllmEngine` is real vLLM in this process. `SimulatedEngine` computes nothing: it plants an effect, or none, for tests, dry runs and power
+analysis, and its runs say so. No other module imports vllm, and this one does so only inside functions.
+"""
+
+import datetime
+import hashlib
+import importlib.metadata
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipeline import tasks
+from pipeline.config import EngineSpec, ModelSpec, SimulatedSpec
+from pipeline.errors import EngineError
+from pipeline.records import Item, Output, Request, Sampling
+
+
+class Engine(Protocol):
+    """What generation needs of an engine."""
+
+    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
+        """Outputs of `requests` as they finish. `requests` is pulled only while the window has room, so it may compose prompts lazily."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that could change an output: versions, hardware, resolved settings."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Resolved settings of one replica; nothing is left to vLLM's defaults that could differ between versions or platforms."""
+
+    folder: Path
+    device: str
+    """`cpu` or `gpu`."""
+    dtype: str
+    tensor_parallel_size: int
+    max_model_len: int
+    block_size: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    window: int
+    """Requests given to vLLM at a time."""
+    threads: int
+    kv_cache_gib: float
+    gpu_memory_utilization: float
+    prefix_caching: bool
+    batch_invariant: bool
+    seed: int
+
+
+def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, threads: int, max_model_len: int) -> EngineSettings:
+    """Settings for `model` on `device` (`cpu` or `gpu`); `max_model_len` is the longest prompt plus output of the plan, in tokens."""
+    cpu = device == "cpu"
+    # vLLM's CPU attention knows only multiples of 32, and its default of 128 would never find a short prompt in the cache.
+    block = _or(spec.block_size, 32 if cpu else 16)
+    length = model.max_model_len or math.ceil(max_model_len / block) * block
+    # Decoding on CPU gains little beyond 64 sequences; on GPU short label prompts with a cached prefix need many to fill a step.
+    num_seqs = _or(spec.max_num_seqs, 64 if cpu else 1024)
+    # Prompts are not split on CPU (see VllmEngine), so a step must hold the longest.
+    batched = max(_or(spec.max_num_batched_tokens, 2048 if cpu else 16384), length, num_seqs)
+    return EngineSettings(
+        folder=folder,
+        device=device,
+        dtype={"auto": "float32" if cpu else "bfloat16"}.get(model.dtype, model.dtype),
+        tensor_parallel_size=model.tensor_parallel_size,
+        max_model_len=length,
+        block_size=block,
+        max_num_seqs=num_seqs,
+        max_num_batched_tokens=batched,
+        window=2 * num_seqs,
+        threads=threads,
+        kv_cache_gib=spec.kv_cache_gib,
+        gpu_memory_utilization=spec.gpu_memory_utilization,
+        prefix_caching=spec.prefix_caching,
+        batch_invariant=not cpu if spec.batch_invariant == "auto" else spec.batch_invariant,
+        seed=spec.seed,
+    )
+
+
+def _or(value: int | str, default: int) -> int:
+    return value if isinstance(value, int) else default
+
+
+class VllmEngine:
+    """Real vLLM in this process, fed through its own engine loop with a bounded window."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        """Load the model.
+
+        Raises:
+            EngineError: vLLM is missing or cannot start with these settings.
+        """
+        _set_environment(settings)
+        try:
+            from vllm import LLM
+        except ImportError as error:
+            raise EngineError(f"vLLM cannot be imported ({error}); install one of the extras: pip install 'datesweep[cpu]' or [gpu]") from error
+        self.settings = settings
+        try:
+            self._engine = LLM(**_arguments(settings)).llm_engine
+        except Exception as error:
+            raise EngineError(f"vLLM cannot start {settings.folder.name} on {settings.device}: {type(error).__name__}: {error}") from error
+        self._stop_token_ids = _stop_token_ids(settings.folder)
+        self._params: dict[tuple[Sampling, tuple[int, ...]], Any] = {}
+
+    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
+        """Outputs of `requests` as they finish; see `Engine`.
+
+        Raises:
+            EngineError: vLLM refuses a request, naming its position in the plan.
+        """
+        num_labels: dict[str, int] = {}
+        exhausted = False
+        while True:
+            while not exhausted and len(num_labels) < self.settings.window:
+                if (request := next(requests, None)) is None:
+                    exhausted = True
+                else:
+                    num_labels[str(request.position)] = len(request.label_token_ids)
+                    self._add(request)
+            if not num_labels:
+                return
+            for output in self._engine.step():
+                yield _output(output, num_labels.pop(output.request_id))
+
+    def facts(self) -> dict[str, Any]:
+        """Versions, hardware and resolved settings; the folder is left out, since it differs between machines."""
+        import torch
+        import vllm
+
+        settings = {k: v for k, v in asdict(self.settings).items() if k != "folder"}
+        versions = {"vllm": vllm.__version__, "torch": torch.__version__, "transformers": importlib.metadata.version("transformers")}
+        gpu = torch.cuda.get_device_name() if self.settings.device == "gpu" else ""
+        hardware = {"processor": _processor(), "gpu": gpu, "python": platform.python_version()}
+        return {"backend": "vllm", "settings": {**settings, "stop_token_ids": self._stop_token_ids}, "versions": versions, "hardware": hardware}
+
+    def _add(self, request: Request) -> None:
+        from vllm.inputs import tokens_input
+
+        try:
+            self._engine.add_request(str(request.position), tokens_input(request.token_ids), self._sampling_params(request))
+        except ValueError as error:
+            raise EngineError(f"vLLM refuses the request at position {request.position} of the plan: {error}") from error
+
+    def _sampling_params(self, request: Request) -> Any:
+        # Shared between equal requests and not cloned: copying them would cost more than adding a request.
+        key = (request.sampling, request.label_token_ids)
+        if key not in self._params:
+            if len(self._params) >= 4096:
+                self._params.clear()
+            self._params[key] = _sampling_params(request, self._stop_token_ids)
+        return self._params[key]
+
+
+def _set_environment(settings: EngineSettings) -> None:
+    os.environ |= {
+        # In process: a killed replica leaves no engine process behind, and the schedule does not depend on timing.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(settings.kv_cache_gib)),
+        "OMP_NUM_THREADS": str(settings.threads),
+    }
+    if settings.batch_invariant:
+        os.environ |= {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+
+
+def _arguments(settings: EngineSettings) -> dict[str, Any]:
+    cpu = settings.device == "cpu"
+    arguments: dict[str, Any] = {
+        "model": str(settings.folder),
+        "dtype": settings.dtype,
+        "tensor_parallel_size": settings.tensor_parallel_size,
+        "max_model_len": settings.max_model_len,
+        "block_size": settings.block_size,
+        "max_num_seqs": settings.max_num_seqs,
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+        "gpu_memory_utilization": settings.gpu_memory_utilization,
+        "enable_prefix_caching": settings.prefix_caching,
+        "seed": settings.seed,
+        # vLLM would otherwise take sampling defaults from the checkpoint.
+        "generation_config": "vllm",
+        # A split prompt makes seeded sampling crash on CPU: vLLM rewinds a generator that cannot be rewound.
+        "enable_chunked_prefill": not cpu,
+        # Compiling for CPU takes minutes and a C++ compiler, and saves less.
+        "enforce_eager": cpu,
+    }
+    if settings.tensor_parallel_size > 1:
+        arguments["distributed_executor_backend"] = "mp"
+    if settings.batch_invariant:
+        # The default backend on Hopper tiles by the longest query of the batch.
+        arguments["attention_backend"] = "TRITON_ATTN"
+    return arguments
+
+
+def _stop_token_ids(folder: Path) -> list[int]:
+    from transformers import AutoTokenizer, GenerationConfig
+
+    listed: Any = []
+    if (folder / "generation_config.json").is_file():
+        listed = GenerationConfig.from_pretrained(folder).eos_token_id or []
+    eos = AutoTokenizer.from_pretrained(folder).eos_token_id
+    return sorted({*([listed] if isinstance(listed, int) else listed), *([] if eos is None else [eos])})
+
+
+def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    sampling, labels = request.sampling, request.label_token_ids
+    # Only `logprob_token_ids`, never `logprobs`: vLLM's CPU runner gives -inf when a batch holds both kinds.
+    of_labels = {"logprob_token_ids": list(labels), "flat_logprobs": True, "detokenize": False} if labels else {}
+    return SamplingParams(
+        max_tokens=sampling.max_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=0.0,
+        presence_penalty=0.0,
+        frequency_penalty=0.0,
+        repetition_penalty=1.0,
+        seed=sampling.seed,
+        stop_token_ids=stop_token_ids,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        skip_clone=True,
+        **of_labels,
+    )
+
+
+def _output(output: Any, num_labels: int) -> Output:
+    completion = output.outputs[0]
+    # Flat log-probabilities hold the drawn token first, then the labels in the order asked for.
+    logprobs = [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]] if num_labels else []
+    return Output(
+        position=int(output.request_id),
+        text="" if num_labels else completion.text,
+        label_logprobs=logprobs,
+        finish_reason=str(completion.finish_reason),
+        num_prompt_tokens=len(output.prompt_token_ids),
+        num_cached_tokens=output.num_cached_tokens or 0,
+        num_output_tokens=len(completion.token_ids),
+    )
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a simulated engine must know of a request, since it cannot read."""
+
+    item: Item
+    date: datetime.date | None
+
+
+class SimulatedEngine:
+    """Answers rightly or wrongly by hashes and a planted date effect; no model is involved."""
+
+    def __init__(self, spec: SimulatedSpec, asked: Callable[[int], Asked]) -> None:
+        """`asked` tells which item and date a position of the plan stands for."""
+        self.spec, self.asked = spec, asked
+
+    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
+        """Outputs in an order other than that of the requests, so that whoever relies on order is found out."""
+        window: list[Request] = []
+        for request in requests:
+            window.append(request)
+            if len(window) == 16:
+                yield from map(self._output, reversed(window))
+                window.clear()
+        yield from map(self._output, reversed(window))
+
+    def facts(self) -> dict[str, Any]:
+        """What is pretended."""
+        return {"backend": "simulated", "settings": self.spec.model_dump(mode="json"), "versions": {}, "hardware": {}}
+
+    def is_right(self, item: Item, date: datetime.date | None) -> bool:
+        """Whether `item` is answered rightly under `date`.
+
+        A share `flip` of the items is drawn anew for each date, with a probability that swings around `accuracy` over the year so that the
+        expected score over all items swings by `amplitude`; the others keep one outcome.
+        """
+        spec, name = self.spec, f"{item.task}:{item.item_id}"
+        if date is None or _unit(f"{spec.seed}:flips:{name}") >= spec.flip:
+            return _unit(f"{spec.seed}:{name}") < spec.accuracy
+        swing = spec.amplitude / spec.flip * math.cos(2 * math.pi * date.timetuple().tm_yday / 365)
+        return _unit(f"{spec.seed}:{name}:{date}") < spec.accuracy + swing
+
+    def _output(self, request: Request) -> Output:
+        asked = self.asked(request.position)
+        task, right = tasks.get(asked.item.task), self.is_right(asked.item, asked.date)
+        text = task.gold_output(asked.item) if right else "I do not know."
+        return Output(
+            position=request.position,
+            text="" if request.label_token_ids else text,
+            label_logprobs=self._logprobs(task, asked, right) if request.label_token_ids else [],
+            finish_reason="stop",
+            num_prompt_tokens=len(request.token_ids),
+            num_cached_tokens=0,
+            num_output_tokens=1,
+        )
+
+    def _logprobs(self, task: tasks.Task, asked: Asked, right: bool) -> list[float]:
+        labels = task.labels(asked.item)
+        gold = [label.strip() for label in labels].index(asked.item.target)
+        chosen = gold if right else (gold + 1) % len(labels)
+        return [math.log(0.6 if i == chosen else 0.3 / (len(labels) - 1)) for i in range(len(labels))]
+
+
+def _unit(name: str) -> float:
+    """A number in [0, 1) that depends only on `name`."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64

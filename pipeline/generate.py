@@ -1,0 +1,342 @@
+"""Stage 1: missing shards -> completions, on long-lived Ray replicas that each hold one engine for the whole year.
+
+Replicas take shards from one queue, so a fast one takes more. A replica feeds its engine from shard after shard without letting the window
+drain, and writes a shard when its last output is in. One replica or many, the path is the same.
+"""
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline import checkpoints, cluster, engine, frames, plan, tasks
+from pipeline.config import ModelSpec, SweepSpec
+from pipeline.errors import EngineError, StoreError
+from pipeline.progress import Reporter, Stage
+from pipeline.prompts import ItemPrompt, PromptBuilder
+from pipeline.records import Completion, Item, Output, Request, Sampling, Variant
+from pipeline.store import Run, differences, write_json, write_parquet
+
+REPORT_EVERY_S = 0.5
+"""Seconds between progress reports of a replica."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a replica has done since it started, or several together."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, output: Output) -> None:
+        """Count one output."""
+        self.requests += 1
+        self.prompt_tokens += output.num_prompt_tokens
+        self.cached_tokens += output.num_cached_tokens
+        self.output_tokens += output.num_output_tokens
+
+    def text(self, seconds: float) -> str:
+        """Tokens per second and the share of prompt tokens that came from the cache, for people."""
+        rate = (self.prompt_tokens + self.output_tokens) / max(seconds, 1e-9)
+        return f"{rate:,.0f} tokens/s, {100 * self.cached_tokens / max(self.prompt_tokens, 1):.0f}% of prompt tokens from cache"
+
+
+def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
+    """Make every completion of `run` that is not there yet.
+
+    Raises:
+        EngineError: a replica cannot start or died; what is written is kept, and the same call goes on from there.
+        StoreError: the run was begun with another engine, hardware or version.
+    """
+    shards = run.plan_table("requests").group_by("shard", maintain_order=True).len()
+    todo = {m.name: run.missing_shards(m.name, shards["shard"].to_list()) for m in spec.models}
+    if not any(todo.values()):
+        reporter.say("generate: every completion is there already")
+        return
+    with cluster.session(address) as resources:
+        for model in spec.models:
+            if todo[model.name]:
+                checkpoints.folder(model, reporter.say)
+                _generate_model(run, spec, model, shards, todo[model.name], resources, reporter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a model's replicas are laid over what Ray has."""
+
+    device: str
+    num_replicas: int
+    threads: int
+    num_cpus: int
+    num_gpus: int
+
+
+def layout(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, num_shards: int) -> Layout:
+    """Replicas for `model`: GPUs / tensor-parallel size, or one on CPU, never more than there are shards to make.
+
+    Raises:
+        EngineError: the machine has not got what the settings ask for.
+    """
+    setting = spec.engine
+    wants_gpu = setting.device == "gpu" or (setting.device == "auto" and resources.num_gpus > 0 and model.backend == "vllm")
+    per_replica = model.tensor_parallel_size if wants_gpu else 0
+    if wants_gpu and resources.num_gpus < per_replica:
+        raise EngineError(f"model {model.name} needs {per_replica} GPUs for one replica; Ray has {resources.num_gpus}")
+    most = resources.num_gpus // per_replica if wants_gpu else 1
+    replicas = min(most if setting.replicas == "auto" else setting.replicas, num_shards)
+    if wants_gpu and replicas > most:
+        raise EngineError(f"engine.replicas: given {replicas}; Ray's {resources.num_gpus} GPUs allow {most} of {per_replica} GPUs each")
+    threads = max(1, resources.num_cpus // replicas) if setting.threads == "auto" else setting.threads
+    if threads * replicas > resources.num_cpus:
+        raise EngineError(f"engine: {replicas} replicas of {threads} threads need {threads * replicas} CPU cores; Ray has {resources.num_cpus}")
+    device = "gpu" if wants_gpu else "cpu"
+    return Layout(device=device, num_replicas=replicas, threads=threads, num_cpus=threads, num_gpus=per_replica)
+
+
+def _generate_model(
+    run: Run, spec: SweepSpec, model: ModelSpec, shards: pl.DataFrame, todo: list[int], resources: cluster.Resources, reporter: Reporter
+) -> None:
+    placed = layout(spec, model, resources, len(todo))
+    total, rows = shards["len"].sum(), dict(zip(shards["shard"], shards["len"], strict=True))
+    kept = total - sum(rows[s] for s in todo)
+    if kept:
+        reporter.say(f"generate {model.name}: {kept:,} of {total:,} completions are there already, {total - kept:,} to do")
+    queue = _actor(ShardQueue, num_cpus=0).remote(todo)
+    replicas = [
+        _actor(Replica, num_cpus=placed.num_cpus, num_gpus=placed.num_gpus).remote(run.folder.resolve(), spec, model, placed, index)
+        for index in range(placed.num_replicas)
+    ]
+    logs = [_log_path(run, model, index) for index in range(placed.num_replicas)]
+    with reporter.waiting(f"starting {placed.num_replicas} engine{'s' * (placed.num_replicas > 1)} for {model.name} (log: {logs[0]})"):
+        for replica, log in zip(replicas, logs, strict=True):
+            _record_facts(run, model, _get(replica.facts.remote(), log))
+    with reporter.stage(f"generate {model.name}", total, "requests") as stage:
+        _follow([replica.work.remote(queue) for replica in replicas], logs, kept, stage)
+
+
+def _actor(kind: type, **resources: Any) -> Any:
+    import ray
+
+    return ray.remote(kind).options(**resources)
+
+
+def _follow(streams: list[Any], logs: list[Path], kept: int, stage: Stage) -> None:
+    import ray
+
+    started, tallies = time.monotonic(), {stream: Tally() for stream in streams}
+    open_streams = dict(zip(streams, logs, strict=True))
+    while open_streams:
+        ready, _ = ray.wait(list(open_streams), num_returns=1, timeout=5.0)
+        for stream in ready:
+            try:
+                tallies[stream] = _get(next(stream), open_streams[stream])
+            except StopIteration:
+                del open_streams[stream]
+        together = Tally(*(sum(getattr(t, name) for t in tallies.values()) for name in Tally.__slots__))
+        stage.update(kept + together.requests, together.text(time.monotonic() - started) if together.requests else "")
+
+
+def _get(reference: Any, log: Path) -> Any:
+    """What a replica returned, or an EngineError with the end of its log."""
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause if isinstance(error.cause, Exception) else error
+        if isinstance(cause, (EngineError, StoreError)):
+            raise cause from None
+        raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{cluster.tail(log)}") from error
+    except ray.exceptions.RayError as error:
+        raise EngineError(
+            f"a replica died ({type(error).__name__}); completions already written are kept, and the same command goes on from there\n"
+            f"the end of {log}:\n{cluster.tail(log)}"
+        ) from error
+
+
+def _log_path(run: Run, model: ModelSpec, index: int) -> Path:
+    return run.folder / "logs" / f"engine-{model.name}-{index}.log"
+
+
+def _record_facts(run: Run, model: ModelSpec, facts: dict[str, Any]) -> None:
+    """Keep what the engine honoured, and refuse to go on with another engine than the run was begun with."""
+    path = run.folder / "engines" / f"{model.name}.json"
+    if not path.is_file():
+        write_json(facts, path)
+        return
+    if lines := differences(run.engine_facts(model.name), facts):
+        raise StoreError(
+            f"{run.folder} was begun with another engine for {model.name}; mixing them could pass for an effect of the date:\n  "
+            + "\n  ".join(lines)
+            + "\nGo on where it was begun, or give another folder with --out."
+        )
+
+
+class ShardQueue:
+    """Shards still to be made, handed out one by one; an actor, shared by the replicas of a model."""
+
+    def __init__(self, shards: list[int]) -> None:
+        """`shards` in the order to make them."""
+        self.shards = deque(shards)
+
+    def take(self) -> int | None:
+        """The next shard, or None when all are handed out."""
+        return self.shards.popleft() if self.shards else None
+
+
+class Replica:
+    """One engine in a process of its own, for one model."""
+
+    def __init__(self, folder: Path, spec: SweepSpec, model: ModelSpec, placed: Layout, index: int) -> None:
+        """Load the plan of the run in `folder` and start the engine."""
+        self.run = Run(folder)
+        cluster.redirect_output(_log_path(self.run, model, index))
+        self.composer = Composer(self.run, spec, model)
+        self.engine = self._engine(spec, model, placed)
+
+    def facts(self) -> dict[str, Any]:
+        """The engine's facts, as soon as it has started."""
+        return self.engine.facts()
+
+    def work(self, queue: Any) -> Iterator[Tally]:
+        """Make shards from `queue` until it is empty, yielding what is done so far now and then."""
+        import ray
+
+        writer, tally, reported = ShardWriter(self.run, self.composer), Tally(), time.monotonic()
+        requests = self.composer.requests(lambda: ray.get(queue.take.remote()), writer)
+        for output in self.engine.generate(requests):
+            writer.add(output)
+            tally.add(output)
+            if time.monotonic() - reported >= REPORT_EVERY_S:
+                reported = time.monotonic()
+                yield tally
+        yield tally
+
+    def _engine(self, spec: SweepSpec, model: ModelSpec, placed: Layout) -> engine.Engine:
+        if model.backend == "simulated" and model.simulated is not None:
+            return engine.SimulatedEngine(model.simulated, self.composer.asked)
+        folder = checkpoints.folder(model)
+        needed = self.run.prompts()[model.name]["max_model_len"]
+        return engine.VllmEngine(
+            engine.resolve(spec.engine, model, folder, device=placed.device, threads=placed.threads, max_model_len=needed)
+        )
+
+
+class Composer:
+    """Turns rows of the plan into requests, lazily: a prompt exists only while it is in the engine's window."""
+
+    def __init__(self, run: Run, spec: SweepSpec, model: ModelSpec) -> None:
+        """Load items, variants and the model's tokenizer."""
+        self.run, self.spec, self.model = run, spec, model
+        self.builder = PromptBuilder(model.name, checkpoints.folder(model), model.template)
+        self.labels: dict[str, dict[str, int]] = run.prompts()[model.name]["label_token_ids"]
+        self.items = {(i.task, i.item_id): i for i in frames.to_records(Item, run.plan_table("items"))}
+        self.variants = {v.variant: v for v in frames.to_records(Variant, run.plan_table("variants"))}
+        self.rows: dict[int, dict[str, Any]] = {}
+        """Plan rows of the requests under way, by position, with the hash of their prompt."""
+        self.prompt = lru_cache(maxsize=65_536)(self._prompt)
+
+    def requests(self, next_shard: Callable[[], int | None], writer: "ShardWriter") -> Iterator[Request]:
+        """Requests of one shard after another; `writer` is told of each shard before its first request."""
+        table = pl.scan_parquet(self.run.folder / "plan" / "requests.parquet")
+        while (shard := next_shard()) is not None:
+            rows = table.filter(pl.col("shard") == shard).collect()
+            writer.open(shard, rows.height)
+            for row in rows.iter_rows(named=True):
+                yield self.request(row)
+
+    def request(self, row: dict[str, Any]) -> Request:
+        """The request of one plan row."""
+        item, task = self.items[row["task"], row["item_id"]], tasks.get(row["task"])
+        text = self.prompt(item.task, item.item_id).text(self.variants[row["variant"]].date_text)
+        token_ids = self.builder.encode(text)
+        self.rows[row["position"]] = {**row, "prompt_hash": frames.prompt_hash(token_ids)}
+        known = self.labels[item.task]
+        labels = tuple(known[label] for label in task.labels(item))
+        return Request(position=row["position"], token_ids=token_ids, sampling=self._sampling(task, item), label_token_ids=labels)
+
+    def asked(self, position: int) -> engine.Asked:
+        """The item and date that stand at `position`, for a simulated engine."""
+        row = self.rows[position]
+        return engine.Asked(item=self.items[row["task"], row["item_id"]], date=self.variants[row["variant"]].date)
+
+    def _prompt(self, task: str, item_id: str) -> ItemPrompt:
+        return self.builder.item_prompt(tasks.get(task), self.items[task, item_id])
+
+    def _sampling(self, task: tasks.Task, item: Item) -> Sampling:
+        drawn = self.model.sampling
+        length = plan.max_tokens(self.spec.tasks, task)
+        if task.kind == "label" or drawn.temperature == 0:
+            return Sampling(max_tokens=length, temperature=0.0, top_p=1.0, top_k=0, seed=None)
+        # The seed belongs to the item: every date of an item draws with the same random numbers.
+        digest = hashlib.sha256(f"{drawn.seed}:{item.task}:{item.item_id}".encode()).digest()
+        seed = int.from_bytes(digest[:8], "big") >> 1
+        return Sampling(max_tokens=length, temperature=drawn.temperature, top_p=drawn.top_p, top_k=drawn.top_k, seed=seed)
+
+
+class ShardWriter:
+    """Collects outputs and writes each shard when its last one is in, in plan order, so that the order of work leaves no trace."""
+
+    def __init__(self, run: Run, composer: Composer) -> None:
+        """`composer` knows the keys of the requests under way."""
+        self.run, self.composer = run, composer
+        self.open_shards: dict[int, _OpenShard] = {}
+        self.written = time.monotonic()
+        """When the last shard was written. Shards overlap in the engine; spans between writes do not, so they add up to the replica's time."""
+
+    def open(self, shard: int, size: int) -> None:
+        """Expect `size` outputs for `shard`."""
+        self.open_shards[shard] = _OpenShard(size)
+
+    def add(self, output: Output) -> None:
+        """Take one output, and write its shard if it was the last."""
+        row = self.composer.rows.pop(output.position)
+        current = self.open_shards[row["shard"]]
+        current.completions[output.position] = self._completion(row, output)
+        current.tally.add(output)
+        if len(current.completions) == current.size:
+            self._write(row["shard"], self.open_shards.pop(row["shard"]))
+
+    def _completion(self, row: dict[str, Any], output: Output) -> Completion:
+        return Completion(
+            model=self.composer.model.name,
+            engine=self.composer.spec.engine.name,
+            task=row["task"],
+            style=row["style"],
+            item_id=row["item_id"],
+            variant=row["variant"],
+            replicate=row["replicate"],
+            prompt_hash=row["prompt_hash"],
+            output_id=frames.output_id(output.text, output.label_logprobs),
+            text=output.text,
+            label_logprobs=output.label_logprobs,
+            finish_reason=output.finish_reason,
+            num_prompt_tokens=output.num_prompt_tokens,
+            num_output_tokens=output.num_output_tokens,
+        )
+
+    def _write(self, shard: int, done: "_OpenShard") -> None:
+        model, tally = self.composer.model.name, done.tally
+        now = time.monotonic()
+        figures = {name: getattr(tally, name) for name in Tally.__slots__} | {"replica_s": round(now - self.written, 3)}
+        self.written = now
+        write_json({"model": model, "shard": shard, **figures}, self.run.telemetry_path(model, shard))
+        rows = [done.completions[position] for position in sorted(done.completions)]
+        write_parquet(frames.from_records(Completion, rows), self.run.completion_path(model, shard))
+
+
+class _OpenShard:
+    """A shard whose outputs are still coming in."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.completions: dict[int, Completion] = {}
+        self.tally = Tally()
