@@ -1,0 +1,23 @@
+"""Where a model thinks aloud before it answers, only what follows the thinking is its answer."""
+
+import re
+
+_OPEN = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_CLOSE = re.compile(r"</(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_FINAL_CHANNEL = re.compile(r"(?:<\|channel\|>|\Aanalysis.*?assistant)final(?:<\|message\|>)?", re.DOTALL)
+"""gpt-oss announces its answer by a final channel; without special tokens that reads `analysis ... assistantfinal`."""
+_SPECIAL = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>")
+"""Markers of a turn's end (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2) that leak into texts decoded with special tokens."""
+
+
+def visible(text: str) -> str:
+    r"""The answer part of `text`: no reasoning block, no end-of-turn marker, line ends as `\n`.
+
+    A block that is closed but was opened by the chat template ends at its closing tag. Behind a block that never closes
+    there is no answer, as the model was cut off while thinking.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _FINAL_CHANNEL.split(text)[-1]
+    text = _CLOSE.split(text)[-1] if _CLOSE.search(text) else text
+    opened = _OPEN.search(text)
+    return _SPECIAL.sub("", text[: opened.start()] if opened else text)

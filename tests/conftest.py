@@ -1,0 +1,137 @@
+"""Shared fixtures. One real vLLM engine serves the whole test session, since a start takes a quarter of a minute."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before anything imports a library that would look for a network.
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+from pipeline import checkpoints, engine, settings, stages
+from pipeline.config import EngineSpec, ModelSpec, SweepSpec, configs_folder
+from pipeline.progress import Reporter
+from pipeline.store import Run
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests find `configs` wherever pytest was started, and read no mirror unless they ask for it."""
+    monkeypatch.chdir(REPOSITORY)
+
+
+@pytest.fixture(scope="session")
+def demo_model() -> ModelSpec:
+    """The demo's model file."""
+    return load_model(configs_folder() / "models" / "smollm2-135m-instruct.toml")
+
+
+@pytest.fixture(scope="session")
+def demo_folder(demo_model: ModelSpec) -> Path:
+    """The demo model converted to Hugging Face layout: real weights, tokenizer and chat template."""
+    return checkpoints.folder(demo_model)
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of two small layers with random weights and the demo model's tokenizer: real for vLLM, and quick."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=49_152,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        bos_token_id=1,
+        eos_token_id=2,
+        tie_word_embeddings=True,
+        initializer_range=0.2,
+    )
+    folder = tmp_path_factory.mktemp("tiny") / "tiny-llama"
+    LlamaForCausalLM(config).to(torch.float32).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(demo_folder).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_model_folder: Path) -> ModelSpec:
+    """Settings of the tiny model."""
+    raw = {"name": "tiny", "title": "tiny", "licence": "none", "weights": {"path": str(tiny_model_folder)}}
+    return ModelSpec.model_validate(raw)
+
+
+@pytest.fixture(scope="session")
+def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engine.VllmEngine:
+    """The one real vLLM engine of the session, in this process."""
+    resolved = engine.resolve(
+        EngineSpec(max_num_seqs=16, kv_cache_gib=1.0), tiny_model, tiny_model_folder, device="cpu", threads=2, max_model_len=512
+    )
+    return engine.VllmEngine(resolved)
+
+
+def load_model(path: Path) -> ModelSpec:
+    """A model file, with errors raised at once."""
+    faults = settings.Faults()
+    model = settings.load_model(path, faults)
+    faults.raise_if_any()
+    assert model is not None
+    return model
+
+
+SIMULATED_SWEEP = """
+name = "small"
+title = "A small simulated sweep"
+models = ["simulated"]
+data_root = "{configs}/demo"
+
+[calendar]
+first = 2024-01-01
+last = 2024-12-31
+step = 61
+placebo = 1
+
+[[tasks]]
+name = "mmlu"
+limit = 12
+
+[[tasks]]
+name = "gsm8k"
+limit = 4
+
+[[tasks]]
+name = "wmt16_en_de"
+limit = 4
+
+[engine]
+shard_rows = 32
+"""
+
+
+@pytest.fixture(scope="session")
+def simulated_spec(tmp_path_factory: pytest.TempPathFactory) -> SweepSpec:
+    """A small sweep of three tasks on the simulated engine."""
+    path = tmp_path_factory.mktemp("sweep") / "small.toml"
+    path.write_text(SIMULATED_SWEEP.format(configs=(REPOSITORY / "configs").resolve()))
+    return settings.load_sweep(str(path))
+
+
+@pytest.fixture(scope="session")
+def simulated_run(simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A finished run of the simulated sweep, made by the stages themselves, Ray included."""
+    from pipeline import generate, score
+
+    run, reporter = Run(tmp_path_factory.mktemp("runs") / "small"), Reporter()
+    stages.make_plan(run, simulated_spec, reporter)
+    generate.generate(run, simulated_spec, reporter)
+    score.score(run, simulated_spec, reporter)
+    stages.analyse(run, simulated_spec, reporter)
+    stages.write_report(run, simulated_spec)
+    yield run

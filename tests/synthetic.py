@@ -1,0 +1,114 @@
+"""Completions, scores, variants and items of a made-up run, for tests of the stages after scoring."""
+
+import dataclasses
+import datetime
+
+import numpy as np
+import polars as pl
+
+from pipeline import dates, frames, records
+from pipeline.analyses import Evidence, evidence
+
+FIRST = datetime.date(2024, 1, 1)
+# Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100 characters of which some match.
+STATS = {
+    "bleu": ([20.0, 20, 10, 6, 3, 1, 20, 19, 18, 17], [20.0, 20, 18, 16, 14, 12, 20, 19, 18, 17]),
+    "chrf": ([100.0, 100, 40] * 6, [100.0, 100, 80] * 6),
+    "ece": ([0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 10, [0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 8 + [1, 0]),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """One benchmark run of one model over `num_dates` dates, a control, and placebo copies of every `placebo_every`th date."""
+
+    model: str = "m"
+    task: str = "mmlu"
+    metrics: tuple[str, ...] = ("accuracy",)
+    num_items: int = 60
+    num_dates: int = 30
+    varying: float = 0.3
+    """Share of items that are right on some dates only; half of the others are always right."""
+    effect: float = 0.0
+    """What the right share of the varying items gains on every fifth date."""
+    noise: float = 0.0
+    """Share of placebo copies whose answer is drawn anew."""
+    placebo_every: int = 0
+    date_format: str = "iso"
+    seed: int = 0
+
+    def variants(self) -> pl.DataFrame:
+        days = dates.calendar(FIRST, FIRST + datetime.timedelta(days=self.num_dates + 1))[: self.num_dates]
+        write = dates.DATE_FORMATS[self.date_format]
+        control = records.Variant(variant=records.CONTROL, date=None, date_format="", date_text="")
+        dated = [records.Variant(variant=f"{self.date_format}:{d}", date=d, date_format=self.date_format, date_text=write(d)) for d in days]
+        return frames.from_records(records.Variant, [control, *dated])
+
+    def items(self) -> pl.DataFrame:
+        make = [
+            records.Item(
+                task=self.task,
+                item_id=f"test-{i:05d}",
+                group=f"group {i % 3}",
+                fields={},
+                options=list("ABCD"),
+                target="ABCD"[i % 4],
+                references=[],
+            )
+            for i in range(self.num_items)
+        ]
+        return frames.from_records(records.Item, make)
+
+    def rows(self) -> pl.DataFrame:
+        """Key, `right` and `answer` of every completion."""
+        rng = np.random.default_rng([self.seed, *self.model.encode(), *self.task.encode()])
+        is_varying = np.arange(self.num_items) < round(self.varying * self.num_items)
+        share = np.where(is_varying, rng.uniform(0.2, 0.8, self.num_items), np.arange(self.num_items) % 2)
+        gain = np.where(np.arange(self.num_dates) % 5 == 4, self.effect, 0.0)
+        right = rng.random((self.num_items, self.num_dates)) < share[:, None] + is_varying[:, None] * gain
+        columns = [(records.CONTROL, 0, rng.random(self.num_items) < share)]
+        names = self.variants()["variant"].to_list()[1:]
+        columns += [(name, 0, right[:, i]) for i, name in enumerate(names)]
+        for i in range(0, self.num_dates if self.placebo_every else 0, self.placebo_every or 1):
+            anew = rng.random(self.num_items) < self.noise
+            columns.append((names[i], 1, np.where(anew, rng.random(self.num_items) < share, right[:, i])))
+        return pl.concat([self._column(*column) for column in columns])
+
+    def _column(self, variant: str, replicate: int, right: np.ndarray) -> pl.DataFrame:
+        index = np.arange(self.num_items)
+        answer = [("ABCD"[i % 4] if r else "ABCD"[(i + 1) % 4]) for i, r in zip(index, right, strict=True)]
+        return pl.DataFrame({"item_id": [f"test-{i:05d}" for i in index], "right": right, "answer": answer}).with_columns(
+            model=pl.lit(self.model),
+            engine=pl.lit("default"),
+            task=pl.lit(self.task),
+            style=pl.lit("zero_shot"),
+            variant=pl.lit(variant),
+            replicate=pl.lit(replicate, dtype=pl.Int64),
+            output_id=pl.Series([frames.output_id(a, []) for a in answer]),
+        )
+
+    def completions(self) -> pl.DataFrame:
+        schema = frames.schema(records.Completion)
+        rows = self.rows().with_columns(text=pl.col("answer"))
+        missing = {name: pl.lit(None, dtype=dtype) for name, dtype in schema.items() if name not in rows.columns}
+        return rows.with_columns(**missing).select(schema.names())
+
+    def scores(self) -> pl.DataFrame:
+        distinct = self.rows().unique(frames.OUTPUT_KEY, maintain_order=True)
+        return pl.concat([self._scored(distinct, metric) for metric in self.metrics])
+
+    def _scored(self, distinct: pl.DataFrame, metric: str) -> pl.DataFrame:
+        by_right = STATS.get(metric, ([0.0], [1.0]))
+        stats = [by_right[right] for right in distinct["right"]]
+        schema = frames.schema(records.Score)
+        return distinct.with_columns(
+            metric=pl.lit(metric), status=pl.lit("scored"), rule=pl.lit("argmax"), detail=pl.lit(""), stats=pl.Series(stats)
+        ).select(schema.names())
+
+
+def evidence_of(*runs: Run) -> Evidence:
+    """The evidence of several runs in one folder."""
+    items = pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True)
+    variants = pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True)
+    completions, scores = pl.concat([r.completions() for r in runs]), pl.concat([r.scores() for r in runs])
+    return evidence(completions.lazy(), scores.lazy(), variants, items)

@@ -1,0 +1,303 @@
+"""The tables that answer a run's questions: contracts over all analyses, then each table against planted truths."""
+
+import datetime
+import io
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+from synthetic import Run, evidence_of
+
+from pipeline import analyses, errors, frames, metrics, records, registry
+from pipeline.analyses import Evidence, deltas, evidence
+
+NAMES = registry.names("analyses")
+RUNS = (
+    Run(num_items=24, num_dates=8, placebo_every=3, noise=0.2, metrics=("accuracy", "ece")),
+    Run(model="other", num_items=24, num_dates=8, effect=0.5),
+    Run(task="wmt16_en_de", metrics=("bleu", "chrf"), num_items=12, num_dates=8),
+)
+
+
+def parts(*runs: Run) -> dict[str, pl.DataFrame]:
+    """The four frames of a run folder."""
+    return {
+        "completions": pl.concat([r.completions() for r in runs]),
+        "scores": pl.concat([r.scores() for r in runs]),
+        "variants": pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True),
+        "items": pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True),
+    }
+
+
+def joined(found: dict[str, pl.DataFrame]) -> Evidence:
+    return evidence(found["completions"].lazy(), found["scores"].lazy(), found["variants"], found["items"])
+
+
+def hand_made(outcomes: dict[str, list[str]], status: dict[str, str] | None = None, num_dates: int = 0) -> dict[str, pl.DataFrame]:
+    """A run in which item `i` gave `outcomes[i]` date by date; every right answer is A. `status` names that of an answer, else `scored`."""
+    status = status or {}
+    num_dates = num_dates or max(len(answers) for answers in outcomes.values())
+    run = Run(num_items=1, num_dates=num_dates)
+    names = run.variants()["variant"].to_list()[1:]
+    key = {"model": "m", "engine": "default", "task": "mmlu", "style": "zero_shot"}
+    completions, scores = [], {}
+    for item, answers in outcomes.items():
+        for variant, answer in zip(names, answers, strict=False):
+            identity = frames.output_id(answer, [])
+            completions.append({**key, "item_id": item, "variant": variant, "replicate": 0, "output_id": identity, "text": answer})
+            state = status.get(answer, "scored")
+            stats = None if state == "failed" else [float(answer == "A")]
+            judged = {"metric": "accuracy", "status": state, "answer": answer, "rule": "argmax", "detail": "", "stats": stats}
+            scores[item, identity] = {**key, "item_id": item, "output_id": identity, **judged}
+    items = [records.Item(task="mmlu", item_id=i, group="g", fields={}, options=list("AB"), target="A", references=[]) for i in outcomes]
+    return {
+        "completions": pl.DataFrame(completions),
+        "scores": pl.DataFrame(list(scores.values()), schema=frames.schema(records.Score)),
+        "variants": run.variants(),
+        "items": frames.from_records(records.Item, items),
+    }
+
+
+def table(name: str, found: Evidence) -> pl.DataFrame:
+    return analyses.get(name)(found)
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+# Contracts over every analysis.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_analysis_says_what_it_asks(name: str) -> None:
+    module = registry.module("analyses", name)
+    assert module.TITLE
+    assert module.QUESTION.endswith("?")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_does_not_depend_on_the_order_of_rows(name: str) -> None:
+    found = parts(*RUNS)
+    shuffled = {key: frame.sample(fraction=1, shuffle=True, seed=5) for key, frame in found.items()}
+    assert parquet(table(name, joined(found))) == parquet(table(name, joined(shuffled)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_of_nothing_has_the_same_columns(name: str) -> None:
+    found = parts(Run())
+    empty = joined(found | {"completions": found["completions"].clear(), "scores": found["scores"].clear()})
+    assert table(name, empty).schema == table(name, joined(found)).schema
+    assert table(name, empty).height == 0
+
+
+# Evidence.
+
+
+def test_scores_equal_a_plain_computation_from_the_rows() -> None:
+    found = evidence_of(*RUNS)
+    rows = found.rows.collect()
+    for key, mine in rows.group_by(analyses.VARIANT_KEY):
+        one = found.by_variant.filter(*(pl.col(n) == v for n, v in zip(analyses.VARIANT_KEY, key, strict=True))).row(0, named=True)
+        sums = np.array(mine["stats"].to_list()).sum(axis=0)
+        assert one["score"] == pytest.approx(float(metrics.get(one["metric"]).combine(sums, np.array(float(mine.height)))), abs=1e-9)
+        assert (one["num_items"], one["num_scored"]) == (mine.height, mine.height)
+
+
+def test_a_failed_row_leaves_the_mean_and_no_answer_or_a_timeout_counts_as_wrong() -> None:
+    status = {"X": "failed", "": "no_answer", "T": "timeout"}
+    found = joined(hand_made({"a": ["A", "A", "A", "X"], "b": ["A", "", "T", "X"], "c": ["A", "A", "X", "X"]}, status))
+    counts = table("by_date", found).select("score", *analyses.COUNTS).rows()
+    assert counts == [
+        (100.0, 3, 3, 0, 0, 0),
+        (pytest.approx(200 / 3), 3, 2, 1, 0, 0),
+        (50.0, 3, 1, 0, 1, 1),
+        (None, 3, 0, 0, 3, 0),
+    ]
+
+
+def test_a_completion_without_a_score_is_an_error_that_says_how_many_and_where() -> None:
+    found = parts(*RUNS)
+    lost = (pl.col("metric") == "ece") & (pl.col("item_id") == "test-00003")
+    num_lost = found["completions"].filter(pl.col("item_id") == "test-00003", pl.col("task") == "mmlu", pl.col("model") == "m").height
+    with pytest.raises(errors.StoreError, match=rf"^{num_lost} of 288 .*model m, .* metric ece\), the first: .*item_id test-00003"):
+        joined(found | {"scores": found["scores"].filter(~lost)})
+
+
+def test_a_run_without_any_score_is_an_error() -> None:
+    found = parts(*RUNS)
+    with pytest.raises(errors.StoreError, match=r"completions have no score .*model other"):
+        joined(found | {"scores": found["scores"].filter(pl.col("model") != "other")})
+
+
+def test_two_scores_of_one_completion_are_an_error() -> None:
+    found = parts(Run())
+    with pytest.raises(errors.StoreError, match="some have two"):
+        joined(found | {"scores": pl.concat([found["scores"], found["scores"].head(1)])})
+
+
+def test_a_completion_stored_twice_is_an_error() -> None:
+    found = parts(Run())
+    with pytest.raises(errors.StoreError, match=r"1 completion\(s\) are stored twice .*item test-00000, variant control"):
+        joined(found | {"completions": pl.concat([found["completions"], found["completions"].head(1)])})
+
+
+@pytest.mark.parametrize(("frame", "named"), [("variants", "variant iso:2024-01-30"), ("items", "item_id test-00059")])
+def test_a_completion_of_an_unknown_variant_or_item_is_an_error(frame: str, named: str) -> None:
+    found = parts(Run())
+    with pytest.raises(errors.StoreError, match=named):
+        joined(found | {frame: found[frame].head(-1)})
+
+
+# Worst and best date.
+
+
+def test_a_planted_effect_is_called_more_than_chance() -> None:
+    found = table("deltas", evidence_of(*(Run(model=f"m{seed}", seed=seed, num_items=150, effect=0.5) for seed in range(4))))
+    assert found["verdict"].to_list() == [deltas.MORE] * 4
+
+
+def test_independent_flips_are_not_called_more_than_chance() -> None:
+    runs = [Run(model=f"m{seed}", seed=seed, num_items=150, varying=0.6) for seed in range(12)]
+    found = table("deltas", evidence_of(*runs))
+    assert found["verdict"].to_list() == [deltas.WITHIN] * 12
+    assert (found["delta"] > 0).all()
+    # What chance gives is then what was seen, on average.
+    assert found["chance_delta"].mean() == pytest.approx(found["delta"].mean(), rel=0.15)
+
+
+def test_a_constant_run_has_no_delta_and_p_1() -> None:
+    row = table("deltas", evidence_of(Run(varying=0))).row(0, named=True)
+    assert (row["delta"], row["p_value"], row["p_value_holm"], row["verdict"]) == (0.0, 1.0, 1.0, deltas.WITHIN)
+
+
+def test_the_first_date_wins_ties() -> None:
+    row = table("deltas", joined(hand_made({"a": ["B", "A", "A", "B"], "b": ["A", "A", "A", "A"]}))).row(0, named=True)
+    assert (row["worst"], row["worst_date"]) == (50.0, datetime.date(2024, 1, 1))
+    assert (row["best"], row["best_date"]) == (100.0, datetime.date(2024, 1, 2))
+    assert (row["delta"], row["mean"], row["sd"]) == (50.0, 75.0, pytest.approx(np.std([50, 100, 100, 50], ddof=1)))
+
+
+def test_the_worst_date_of_an_error_is_its_highest() -> None:
+    found = table("deltas", evidence_of(RUNS[0])).rows_by_key("metric", named=True, unique=True)
+    assert found["ece"]["worst"] > found["ece"]["best"]
+    assert found["accuracy"]["worst"] < found["accuracy"]["best"]
+    assert found["ece"]["delta"] == pytest.approx(found["ece"]["worst"] - found["ece"]["best"])
+
+
+def test_the_control_and_the_placebo_copies_are_no_dates_of_the_sweep() -> None:
+    found = evidence_of(Run(num_dates=6, placebo_every=1, noise=1.0))
+    row = table("deltas", found).row(0, named=True)
+    scores = found.by_variant.filter(pl.col("date").is_not_null(), pl.col("replicate") == 0)["score"]
+    control = found.by_variant.filter(pl.col("variant") == records.CONTROL)["score"].item()
+    assert (row["num_dates"], row["worst"], row["best"], row["control"]) == (6, scores.min(), scores.max(), control)
+
+
+def test_one_date_gives_a_score_and_no_test() -> None:
+    row = table("deltas", evidence_of(Run(num_dates=1))).row(0, named=True)
+    assert (row["num_dates"], row["delta"], row["p_value"], row["verdict"]) == (1, 0.0, None, deltas.TOO_FEW)
+
+
+def test_a_run_whose_scoring_failed_has_no_score() -> None:
+    row = table("deltas", joined(hand_made({"a": ["X", "X"]}, {"X": "failed"}))).row(0, named=True)
+    assert (row["num_dates"], row["worst"], row["delta"], row["verdict"]) == (0, None, None, deltas.NO_SCORE)
+
+
+def test_a_date_that_failed_is_left_out() -> None:
+    row = table("deltas", joined(hand_made({"a": ["A", "X", "B"], "b": ["A", "X", "A"]}, {"X": "failed"}))).row(0, named=True)
+    assert (row["num_dates"], row["worst"], row["worst_date"]) == (2, 50.0, datetime.date(2024, 1, 3))
+
+
+def test_the_verdict_goes_by_the_value_corrected_for_all_rows() -> None:
+    effect = Run(model="effect", num_items=40, varying=0.5, effect=0.45, seed=2)
+    alone = table("deltas", evidence_of(effect)).row(0, named=True)
+    others = [Run(model=f"m{i}", seed=i, num_items=20) for i in range(30)]
+    among = table("deltas", evidence_of(effect, *others)).filter(pl.col("model") == "effect").row(0, named=True)
+    assert alone["p_value_holm"] == alone["p_value"]
+    assert alone["verdict"] == deltas.MORE
+    assert among["p_value"] < deltas.ALPHA < among["p_value_holm"]
+    assert among["verdict"] == deltas.WITHIN
+
+
+def test_many_rows_get_enough_draws_for_the_correction() -> None:
+    # With too few draws no p-value could be small enough, and the largest effect would be called chance.
+    runs = [Run(model=f"m{i:02d}", num_items=20, num_dates=6, varying=0.2, seed=i) for i in range(59)]
+    found = table("deltas", evidence_of(Run(model="effect", num_items=150, varying=1, effect=1.0), *runs))
+    assert found.filter(pl.col("model") == "effect")["verdict"].item() == deltas.MORE
+
+
+def test_date_formats_are_compared_apart() -> None:
+    found = table("deltas", evidence_of(Run(num_dates=5), Run(num_dates=7, date_format="slashes", model="n")))
+    assert found.select("date_format", "num_dates").rows() == [("iso", 5), ("slashes", 7)]
+
+
+# Flips.
+
+
+def test_an_item_that_flips_is_shown_with_two_dates_and_its_right_answer() -> None:
+    outcomes = {"same": ["A", "A", "A"], "flips": ["B", "B", "A"], "wrong": ["B", "C", "D"], "gap": ["X", "A", "X"]}
+    found = table("flips", joined(hand_made(outcomes, {"X": "failed"})))
+    assert found.height == 1  # answers that are wrong in other ways do not flip
+    row = found.row(0, named=True)
+    assert (row["item_id"], row["group"], row["target"]) == ("flips", "g", "A")
+    assert (row["num_dates"], row["num_answers"], row["num_right"], row["right_percent"]) == (3, 2, 1, pytest.approx(100 / 3))
+    assert row["common_answer"] == "B"
+    assert (row["date_a"], row["answer_a"]) == (datetime.date(2024, 1, 1), "B")
+    assert (row["date_b"], row["answer_b"]) == (datetime.date(2024, 1, 3), "A")
+
+
+def test_graded_answers_flip_when_their_text_does() -> None:
+    found = evidence_of(RUNS[2])
+    flips, rates = table("flips", found), table("flip_rates", found)
+    texts = found.rows.filter(pl.col("metric") == "bleu", pl.col("date").is_not_null()).group_by("item_id").agg(pl.col("answer").n_unique())
+    assert sorted(flips["item_id"]) == sorted(texts.collect().filter(pl.col("answer") > 1)["item_id"])
+    assert flips["num_right"].null_count() == flips.height > 0
+    assert rates["metric"].to_list() == ["bleu"]  # the headline only
+    assert rates["num_flipping"].item() == flips.height
+
+
+def test_flip_rates_count_items_and_pairs() -> None:
+    outcomes = {"same": ["A", "A", "A"], "flips": ["B", "B", "A"], "gap": ["A", "X", "B"], "wrong": ["B", "C", "D"]}
+    row = table("flip_rates", joined(hand_made(outcomes, {"X": "failed"}))).row(0, named=True)
+    assert (row["num_items"], row["num_flipping"], row["flipping_percent"]) == (4, 2, 50.0)
+    assert row["pair_flip_percent"] == pytest.approx(100 * (2 + 1) / (3 + 3 + 1 + 3))
+    assert row["pair_output_percent"] == pytest.approx(100 * (2 + 3 + 3) / 12)  # the failed output is still an output
+    assert (row["num_placebo_pairs"], row["placebo_flip_percent"]) == (0, None)
+
+
+def test_an_engine_that_repeats_itself_has_no_noise_floor() -> None:
+    row = table("flip_rates", evidence_of(Run(placebo_every=2, noise=0.0))).row(0, named=True)
+    assert row["num_placebo_pairs"] == 15 * 60
+    assert (row["placebo_flip_percent"], row["placebo_output_percent"]) == (0.0, 0.0)
+    assert 0 < row["placebo_flip_percent_high"] < 1
+
+
+def test_the_noise_floor_is_the_share_of_copies_that_differ_from_their_own_date() -> None:
+    found = evidence_of(Run(num_items=40, num_dates=9, placebo_every=2, noise=0.5))
+    rows = found.rows.filter(pl.col("date").is_not_null()).collect()
+    right = {(r["item_id"], r["date"], r["replicate"]): r["stats"] for r in rows.iter_rows(named=True)}
+    pairs = [(right[item, date, 0], value) for (item, date, replicate), value in right.items() if replicate == 1]
+    expected = 100 * sum(a != b for a, b in pairs) / len(pairs)
+    assert expected > 0
+    assert table("flip_rates", found)["placebo_flip_percent"].item() == pytest.approx(expected)
+    assert table("deltas", found)["placebo_flip_percent"].item() == pytest.approx(expected)
+
+
+def test_only_the_same_date_is_compared_with_a_copy() -> None:
+    # A copy of date 2 repeats it exactly; date 1, which differs, must not be held against it.
+    found = hand_made({"a": ["A", "B"], "b": ["B", "A"]})
+    second = found["completions"].filter(pl.col("variant") == "iso:2024-01-02").with_columns(replicate=pl.lit(1, pl.Int64))
+    rates = table("flip_rates", joined(found | {"completions": pl.concat([found["completions"], second])}))
+    assert rates.select("num_placebo_pairs", "placebo_flip_percent", "placebo_output_percent").rows() == [(2, 0.0, 0.0)]
+
+
+def test_by_date_has_every_score_once_with_the_control_first() -> None:
+    found = evidence_of(*RUNS)
+    rows = table("by_date", found)
+    assert rows.height == found.by_variant.height
+    for _, mine in rows.group_by(analyses.SERIES_KEY, maintain_order=True):
+        assert mine["variant"][0] == records.CONTROL
+        assert all(a <= b for a, b in itertools.pairwise(mine["date"][1:]))
