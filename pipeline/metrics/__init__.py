@@ -50,7 +50,12 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def combine(self, sums: Array, counts: Array) -> Array:
-        """Scores, 0 to 100, shape (...), for summed statistics `sums` (..., num_stats) over `counts` (...) segments; NaN where count is 0."""
+        """Scores, 0 to 100, shape (...); NaN where a count is 0.
+
+        Args:
+            sums: (..., num_stats) statistics summed over segments.
+            counts: (...) how many segments were summed.
+        """
 
     def signature(self) -> str:
         """Settings and versions that decide the score, to store beside it."""
@@ -59,7 +64,8 @@ class Metric(abc.ABC):
     def segments(self, answers: pl.DataFrame) -> pl.DataFrame:
         """Columns of `SEGMENT_SCHEMA` for `answers`, row by row in the same order.
 
-        `answers` has an item's columns, `answer`, `rule`, `text` and `label_logprobs`. Metrics that can judge whole columns at once override it.
+        `answers` has an item's columns, `answer`, `rule`, `text` and `label_logprobs`. Metrics that can judge whole columns at once
+        override it.
         """
         pairs = zip(tasks.items_of(answers), answers["answer"], answers["rule"], strict=True)
         return segment_frame([self.segment(item, tasks.Answer(answer=a, rule=r)) for item, a, r in pairs])

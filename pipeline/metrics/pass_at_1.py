@@ -1,0 +1,56 @@
+"""pass@1: the share of programs that pass their item's tests.
+
+With one program per item the unbiased estimator of Chen et al. 2021 (https://arxiv.org/abs/2107.03374, section 2.1) is this share.
+"""
+
+import threading
+from typing import ClassVar
+
+from pipeline import sandbox, tasks
+from pipeline.metrics import Array, Metric, Segment
+from pipeline.metrics._ratio import percent
+from pipeline.records import Item, Status
+
+_RETRY = threading.Lock()
+"""Held while a late program gets its second try, so that second tries do not slow each other."""
+
+
+class PassAt1(Metric):
+    """Runs each answer with its item's tests in the sandbox. Equal programs should be given once: a verdict is not cached."""
+
+    name: ClassVar[str] = "pass_at_1"
+    title: ClassVar[str] = "pass@1"
+    version: ClassVar[int] = 1
+    stat_names: ClassVar[tuple[str, ...]] = ("passed",)
+
+    def segment(self, item: Item, answer: tasks.Answer) -> Segment:
+        """1 where the program passes `check(entry_point)`, else 0.
+
+        A program that runs too long counts as 0 with status `timeout`; status `failed` says that the sandbox itself broke.
+        """
+        if not answer.answer:
+            return Segment(status="no_answer", stats=[0.0])
+        result = _execute(f"{answer.answer}\n{item.fields['test']}\ncheck({item.fields['entry_point']})\n")
+        if result.status == "broken":
+            return Segment(status="failed", stats=None, detail=result.detail)
+        status: Status = "timeout" if result.status == "timeout" else "scored"
+        return Segment(status=status, stats=[float(result.status == "passed")], detail=result.detail)
+
+    def combine(self, sums: Array, counts: Array) -> Array:
+        """Percentage of programs that passed."""
+        return percent(sums[..., 0], counts)
+
+
+def _execute(program: str) -> sandbox.ExecutionResult:
+    """The verdict on `program`, with a second try where the clock stopped it before its share of CPU time was used.
+
+    On a busy machine a sound program can be late; one that used up its CPU time would do so anywhere.
+    """
+    result = sandbox.run(program)
+    if result.status != "timeout" or result.limit == "cpu":
+        return result
+    with _RETRY:
+        return sandbox.run(program)
+
+
+METRIC = PassAt1()
