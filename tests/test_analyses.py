@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
-from synthetic import Run, evidence_of
 
 from pipeline import analyses, errors, frames, metrics, records, registry
 from pipeline.analyses import Evidence, deltas, evidence
+from tests.synthetic import Run, evidence_of
 
 NAMES = registry.names("analyses")
 RUNS = (
@@ -186,6 +186,13 @@ def test_the_worst_date_of_an_error_is_its_highest() -> None:
     assert found["ece"]["worst"] > found["ece"]["best"]
     assert found["accuracy"]["worst"] < found["accuracy"]["best"]
     assert found["ece"]["delta"] == pytest.approx(found["ece"]["worst"] - found["ece"]["best"])
+
+
+def test_a_delta_is_made_of_scores_of_the_other_table_to_the_last_digit() -> None:
+    found = evidence_of(Run(num_items=97, num_dates=11, placebo_every=2, noise=0.5, metrics=("accuracy", "ece")))
+    scores = table("by_date", found).filter(pl.col("metric") == "ece", pl.col("replicate") == 0).select("date", "score").rows()
+    row = table("deltas", found).filter(pl.col("metric") == "ece").row(0, named=True)
+    assert {(row["worst_date"], row["worst"]), (row["best_date"], row["best"]), (None, row["control"])} <= set(scores)
 
 
 def test_the_control_and_the_placebo_copies_are_no_dates_of_the_sweep() -> None:

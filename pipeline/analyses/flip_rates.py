@@ -1,0 +1,74 @@
+"""How often an item's outcome changes with the date, beside how often it changes with nothing changed: the noise floor."""
+
+from typing import Any
+
+import polars as pl
+
+from pipeline import stats
+from pipeline.analyses import SERIES_KEY, Evidence, Outcomes
+
+TITLE = "Flip rates"
+QUESTION = "How often does an answer change with the date, and how often with the same date asked again?"
+
+SCHEMA = pl.Schema(
+    {name: pl.String() for name in [*SERIES_KEY, "date_format"]}
+    | {name: pl.Int64() for name in ("num_items", "num_dates", "num_flipping")}
+    | {name: pl.Float64() for name in ("flipping_percent", "flipping_percent_low", "flipping_percent_high")}
+    | {"pair_flip_percent": pl.Float64(), "pair_output_percent": pl.Float64(), "num_placebo_pairs": pl.Int64()}
+    | {name: pl.Float64() for name in ("placebo_flip_percent", "placebo_flip_percent_high", "placebo_output_percent")}
+)
+
+
+def table(evidence: Evidence) -> pl.DataFrame:
+    """One row for each benchmark run, under its task's headline metric, and date format.
+
+    * `flipping_percent`: items whose outcome is not the same on all dates, with Wilson's 95% interval over items;
+    * `pair_flip_percent`: (item, two dates) pairs whose outcomes differ; `pair_output_percent`: whose outputs differ in any bit;
+    * `placebo_flip_percent`, `placebo_output_percent`: the same for (item, placebo copy) pairs, where the date is equal: what the engine
+      does by itself. `placebo_flip_percent_high` is Wilson's upper end, taking pairs as independent: what 0 flips in few pairs cannot rule
+      out.
+
+    An outcome is right or wrong, or for metrics that grade (BLEU) the answer's text. Null where there is nothing to compare.
+    """
+    rows = [_row(o, date_format) for o in evidence.outcomes() if o.is_headline for date_format in o.date_formats()]
+    return pl.DataFrame(rows, schema=SCHEMA).sort(*SERIES_KEY, "date_format")
+
+
+def _row(outcomes: Outcomes, date_format: str) -> dict[str, Any]:
+    """One row of the table."""
+    dates = outcomes.dates(date_format)
+    codes, present = outcomes.codes[:, dates], outcomes.present[:, dates]
+    num_flipping, num_items = int(stats.flips(codes, present).sum()), int(present.any(axis=1).sum())
+    low, high = stats.wilson(num_flipping, num_items)
+    return {
+        **outcomes.series,
+        "date_format": date_format,
+        "num_items": num_items,
+        "num_dates": len(dates),
+        "num_flipping": num_flipping,
+        "flipping_percent": _percent(num_flipping, num_items),
+        "flipping_percent_low": 100 * low,
+        "flipping_percent_high": 100 * high,
+        "pair_flip_percent": _percent(*stats.pairwise_flips(codes, present)),
+        "pair_output_percent": _percent(*stats.pairwise_flips(outcomes.outputs[:, dates], outcomes.outputs[:, dates] != 0)),
+        **_placebo(outcomes, date_format),
+    }
+
+
+def _placebo(outcomes: Outcomes, date_format: str) -> dict[str, Any]:
+    """The columns about placebo copies."""
+    copies, originals = outcomes.placebos(date_format)
+    both = outcomes.present[:, copies] & outcomes.present[:, originals]
+    num_flips, num_pairs = stats.paired_flips(outcomes.codes[:, copies], outcomes.codes[:, originals], both)
+    asked = (outcomes.outputs[:, copies] != 0) & (outcomes.outputs[:, originals] != 0)
+    outputs = stats.paired_flips(outcomes.outputs[:, copies], outcomes.outputs[:, originals], asked)
+    return {
+        "num_placebo_pairs": num_pairs,
+        "placebo_flip_percent": _percent(num_flips, num_pairs),
+        "placebo_flip_percent_high": 100 * stats.wilson(num_flips, num_pairs)[1] if num_pairs else None,
+        "placebo_output_percent": _percent(*outputs),
+    }
+
+
+def _percent(count: int, total: int) -> float | None:
+    return 100.0 * count / total if total else None
