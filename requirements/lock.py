@@ -2,7 +2,8 @@
 
 `make lock` runs this. Left out of the lock are packages that a text-only pipeline on CPU never imports and that would break or bloat it:
 
-* torchvision, torchaudio, torchcodec: no build of theirs on the default index matches a CPU torch (`operator torchvision::nms does not exist`,
+* torchvision, torchaudio, torchcodec: no build of theirs on the default index matches a CPU torch (`operator torchvision::nms does not
+  exist`,
   after which no transformers model class imports);
 * triton: a gigabyte of CUDA compiler; vLLM runs without it on CPU;
 * torch: installed in a step of its own (see the Makefile), since its CPU build may need a second index.

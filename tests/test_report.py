@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
-from synthetic import Run, evidence_of
 
 from pipeline import analyses, registry, report
 from pipeline.report import charts, page, terminal, wording
+from tests.synthetic import Run, evidence_of
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 SIMPLE = report.Provenance(title="A sweep", description="What it asks.", sections={"Engine": {"vllm": "1.2.3"}})
@@ -95,6 +95,12 @@ def test_the_first_screen_names_worst_best_delta_and_chance_for_each_model(table
     assert cards["two"]["kind"] == "more"
     assert cards["one"]["kind"] == "within"
     assert "does not show" in cards["one"]["conclusion"]
+
+
+@pytest.mark.parametrize(("share", "said"), [(None, "not measured"), (0.0, "the same outcomes"), (1.26, "flips 1.3% of outcomes")])
+def test_a_card_says_what_is_known_of_the_engines_noise(tables: dict[str, pl.DataFrame], share: float | None, said: str) -> None:
+    changed = tables["deltas"].with_columns(placebo_flip_percent=pl.lit(share, pl.Float64))
+    assert said in page._context(tables | {"deltas": changed}, SIMPLE)["headlines"][0]["noise"]
 
 
 def test_a_card_shows_a_delta_that_is_more_than_chance_before_a_larger_one_that_is_not(tables: dict[str, pl.DataFrame]) -> None:
@@ -240,7 +246,7 @@ def test_long_flip_tables_are_cut_and_say_so(tmp_path: Path) -> None:
     assert shown.group_by("model").len()["len"].to_list() == [page.MAX_FLIPS_SHOWN // 2] * 2
     text = read(report.write(tmp_path, tables, SIMPLE)).text
     assert f"{page.MAX_FLIPS_SHOWN} of {tables['flips'].height} items that flip" in text
-    assert pl.read_csv(tmp_path / "tables" / "flips.csv").height == tables["flips"].height
+    assert "tables/flips.csv" in report.write(tmp_path, tables, SIMPLE).read_text()
 
 
 def test_equal_tables_give_equal_pages(tmp_path: Path, tables: dict[str, pl.DataFrame]) -> None:

@@ -1,0 +1,134 @@
+"""The words and numbers that the report and the terminal share: names, formats, the headline of a delta."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from pipeline import dates, metrics, tasks
+from pipeline.analyses import SERIES_KEY
+from pipeline.analyses.deltas import MORE, NO_SCORE, TOO_FEW
+from pipeline.errors import ConfigError
+
+DASH = "–"
+"""Shown where there is no value."""
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """`value` with a fixed number of digits; a dash for None."""
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """A percentage with one digit; a dash for None."""
+    return DASH if value is None else f"{value:.1f}%"
+
+
+def p_value(value: float | None) -> str:
+    """Three digits, or `<0.001`."""
+    return DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def p_phrase(value: float | None) -> str:
+    """As in `p = 0.010` or `p < 0.001`, which does not break at the end of a line; empty for None."""
+    return "" if value is None else f"p\u00a0= {p_value(value)}".replace("= <", "< ").replace(" ", "\u00a0")
+
+
+def day(value: datetime.date | None) -> str:
+    """ISO date; a dash for None."""
+    return DASH if value is None else value.isoformat()
+
+
+def day_in_words(value: datetime.date) -> str:
+    """As in `5 Mar 2024`, which does not break at the end of a line."""
+    return f"{value.day}\u00a0{dates.MONTHS[value.month - 1][:3]}\u00a0{value.year}"
+
+
+def clipped(text: str | None, length: int = 80) -> str:
+    """`text` on one line and at most `length` characters long; says so when it was longer or empty."""
+    if text is None:
+        return DASH
+    line = " ".join(text.split())
+    return "(no answer)" if not line else line if len(line) <= length else line[: length - 1] + "…"
+
+
+def task_title(name: str) -> str:
+    """A task's title; its name where this version has no such task."""
+    try:
+        return tasks.get(name).title
+    except ConfigError:
+        return name
+
+
+def metric_title(name: str) -> str:
+    """A metric's title; its name where this version has no such metric."""
+    try:
+        return metrics.get(name).title
+    except ConfigError:
+        return name
+
+
+class Names:
+    """Names for the rows of a run's tables, no longer than telling them apart needs."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        """`frame` has `SERIES_KEY` and `date_format`, for all rows that are to be named."""
+        dated = frame.filter(pl.col("date_format") != "")
+        self._has_metrics = dict(dated.group_by("task").agg(pl.col("metric").n_unique()).iter_rows())
+        self._several = {name for name in (*SERIES_KEY, "date_format") if dated[name].n_unique() > 1}
+
+    def model(self, row: Mapping[str, Any]) -> str:
+        """The model, and its engine setting where the run has several."""
+        return f"{row['model']} ({row['engine']})" if "engine" in self._several else str(row["model"])
+
+    def task(self, row: Mapping[str, Any]) -> str:
+        """The task, and its style and date format where the run has several."""
+        return ", ".join([task_title(row["task"]), *self._condition(row)])
+
+    def series(self, row: Mapping[str, Any]) -> str:
+        """The task and the metric."""
+        return ", ".join([f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._condition(row)])
+
+    def short(self, row: Mapping[str, Any]) -> str:
+        """The task's own name, and the metric where the task has several."""
+        scored = f"{row['task']} {row['metric']}" if self._has_metrics[row["task"]] > 1 else str(row["task"])
+        return ", ".join([scored, *self._condition(row)])
+
+    def _condition(self, row: Mapping[str, Any]) -> list[str]:
+        return [str(row[name]).replace("_", " ") for name in ("style", "date_format") if name in self._several and row[name]]
+
+
+def delta_sentence(row: Mapping[str, Any], name: str) -> str:
+    """What a row of the table `deltas` says, in full sentences; `name` says what was scored."""
+    if row["verdict"] == NO_SCORE:
+        return f"{name}: nothing could be scored."
+    if row["verdict"] == TOO_FEW:
+        return f"{name}: {number(row['best'])} on {day_in_words(row['best_date'])}, the only date. A delta needs two."
+    if row["delta"] == 0:
+        return f"{name}: {number(row['best'])} on every one of {row['num_dates']} dates. The date changes nothing here."
+    return (
+        f"{name}: {number(row['worst'])} on the worst date ({day_in_words(row['worst_date'])}), {number(row['best'])} on the best "
+        f"({day_in_words(row['best_date'])}), a delta of {number(row['delta'])} points. Chance alone gives about "
+        f"{number(row['chance_delta'])}, and 95 times in 100 at most {number(row['chance_delta_95'])}."
+    )
+
+
+def conclusion(row: Mapping[str, Any]) -> str:
+    """What the verdict of a row of the table `deltas` means, with its corrected p-value."""
+    if row["p_value_holm"] is None:
+        return "There is nothing to test."
+    tail = f"({p_phrase(row['p_value_holm'])}, corrected for the rows tested)"
+    if row["verdict"] == MORE:
+        return f"That is more than chance: some dates move many items together {tail}."
+    return f"That is within chance: it does not show that any date is better than another {tail}."
+
+
+def noise_floor(row: Mapping[str, Any]) -> str:
+    """What a row of the table `deltas` says about the engine's own noise."""
+    share = row["placebo_flip_percent"]
+    if share is None:
+        return "The engine's own noise was not measured: no date was asked twice."
+    if share == 0:
+        return "The same date asked again gave the same outcomes."
+    return f"The same date asked again flips {percent(share)} of outcomes: so much is the engine's own noise."
