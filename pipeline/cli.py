@@ -95,11 +95,15 @@ def plan(
         calendar = spec.calendar
         if calendar.dates is None and (left_out := skipped_leap_days(calendar.first, calendar.last, calendar.leap_day)):
             days = ", ".join(map(str, left_out))
-            reporter.say(f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]')
+            reporter.say(
+                f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]'
+            )
         for name, found in folder.prompts().items():
             if found["template_shows_clock"]:
                 pinned = spec.model(name).template.clock
-                reporter.say(f"{name}: its chat template also writes a date of its own, pinned to {pinned} (template.clock in the model file)")
+                reporter.say(
+                    f"{name}: its chat template also writes a date of its own, pinned to {pinned} (template.clock in the model file)"
+                )
         reporter.say(f"next: datesweep generate {folder.folder}")
 
 
@@ -156,7 +160,9 @@ def show(
     sweep: Sweep,
     task: Annotated[str, typer.Option("--task", help="The task.")],
     item: Annotated[str | None, typer.Option("--item", help="The item's id; the first item by default.")] = None,
-    date: Annotated[str | None, typer.Option("--date", help="A date like 2024-03-05, or `control`; the sweep's first date by default.")] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", help="A date like 2024-03-05, or `control`; the sweep's first date by default.")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model; the sweep's first by default.")] = None,
 ) -> None:
     """Show the exact prompt of an item under a date: its text, its token ids, and which of them hold the date."""
@@ -235,8 +241,8 @@ def _console() -> Any:
 
 def _counts(counts: dict[str, int], folder: Path) -> str:
     return (
-        f"plan: {counts['prompts']:,} prompts ({counts['models']} models x {counts['items']:,} items x {counts['variants']} variants and placebo), "
-        f"{counts['prompt_tokens']:,} prompt tokens -> {folder}"
+        f"plan: {counts['prompts']:,} prompts ({counts['models']} models x {counts['items']:,} items x {counts['variants']} variants, "
+        f"and the placebo), {counts['prompt_tokens']:,} prompt tokens -> {folder}"
     )
 
 

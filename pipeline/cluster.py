@@ -29,7 +29,12 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     Raises:
         EngineError: no cluster answers at `address`.
     """
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # By default workers give way to every other process; the engine is what the machine is here for.
+        "RAY_worker_niceness": "0",
+    }
     import ray
 
     quiet: dict[str, Any] = {"configure_logging": True, "logging_level": logging.ERROR, "log_to_driver": False}
@@ -37,7 +42,9 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     try:
         ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
     except ConnectionError as error:
-        raise EngineError(f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out") from error
+        raise EngineError(
+            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
+        ) from error
     try:
         found = ray.cluster_resources()
         yield Resources(num_cpus=int(found.get("CPU", 1)), num_gpus=int(found.get("GPU", 0)))

@@ -1,7 +1,7 @@
 """Settings files: TOML in, frozen `SweepSpec` and `ModelSpec` out. Nothing else in the project parses settings.
 
-Everything wrong with a sweep and its model files is reported at once, each fault with its file, its path in the file, what was given, what is
-allowed and the nearest valid name. Importing this module, and refusing a bad file, loads nothing heavy.
+Everything wrong with a sweep and its model files is reported at once, each fault with its file, its path in the file, what was given, what
+is allowed and the nearest valid name. Importing this module, and refusing a bad file, loads nothing heavy.
 """
 
 import datetime
@@ -16,11 +16,12 @@ from pipeline.errors import ConfigError, nearest
 
 
 def _day(value: object) -> object:
-    if isinstance(value, str):
-        return datetime.date.fromisoformat(value)
     if type(value) is datetime.date:
         return value
-    raise ValueError("not a date")
+    try:
+        return datetime.date.fromisoformat(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{error}; allowed: a date like 2024-03-05") from None
 
 
 def _one_of(kind: str, allowed: list[str]) -> Any:
@@ -127,8 +128,10 @@ class TemplateSpec(Spec):
     clock: Day = datetime.date(2024, 7, 26)
     """What a template that asks for today's date gets; never the wall clock."""
     control_system: Literal["empty", "omit"] = "empty"
-    """A control prompt whose system message would be empty keeps an empty one, or has none. `empty` changes the least: many templates insert a
-    text of their own when there is no system message at all."""
+    """What a control prompt does with a system message that would be empty: keep it empty, or have none.
+
+    `empty` changes the least: many templates insert a text of their own when there is no system message at all.
+    """
 
 
 class SamplingSpec(Spec):
@@ -237,8 +240,8 @@ def narrow(
 ) -> SweepSpec:
     """The sweep with fewer items, dates, models or tasks; what was narrowed is kept in `narrowing`.
 
-    `days` is `2024-01-05,2024-07-05`, a range `2024-01-01..2024-01-31`, or a count of dates to spread over the calendar; `models` and `tasks` are
-    names separated by commas.
+    `days` is `2024-01-05,2024-07-05`, a range `2024-01-01..2024-01-31`, or a count of dates to spread over the calendar; `models` and
+    `tasks` are names separated by commas.
 
     Raises:
         ConfigError: a name or date that the sweep does not have.

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable
 
-MONTHS = ("January February March April May June July August September October November December").split()
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
 """English names, spelled out here because strftime's %B follows the locale of the process."""
 
 DATE_FORMATS: dict[str, Callable[[datetime.date], str]] = {

@@ -102,12 +102,15 @@ class VllmEngine:
         try:
             from vllm import LLM
         except ImportError as error:
-            raise EngineError(f"vLLM cannot be imported ({error}); install one of the extras: pip install 'datesweep[cpu]' or [gpu]") from error
+            raise EngineError(
+                f"vLLM cannot be imported ({error}); install one of the extras: pip install 'datesweep[cpu]' or [gpu]"
+            ) from error
         self.settings = settings
         try:
-            self._engine = LLM(**_arguments(settings)).llm_engine
+            self._llm = LLM(**_arguments(settings))
         except Exception as error:
             raise EngineError(f"vLLM cannot start {settings.folder.name} on {settings.device}: {type(error).__name__}: {error}") from error
+        self._engine = self._llm.llm_engine
         self._stop_token_ids = _stop_token_ids(settings.folder)
         self._params: dict[tuple[Sampling, tuple[int, ...]], Any] = {}
 
@@ -117,19 +120,32 @@ class VllmEngine:
         Raises:
             EngineError: vLLM refuses a request, naming its position in the plan.
         """
-        num_labels: dict[str, int] = {}
+        under_way: dict[str, Request] = {}
         exhausted = False
         while True:
-            while not exhausted and len(num_labels) < self.settings.window:
+            while not exhausted and len(under_way) < self.settings.window:
                 if (request := next(requests, None)) is None:
                     exhausted = True
                 else:
-                    num_labels[str(request.position)] = len(request.label_token_ids)
+                    under_way[str(request.position)] = request
                     self._add(request)
-            if not num_labels:
+            if not under_way:
                 return
             for output in self._engine.step():
-                yield _output(output, num_labels.pop(output.request_id))
+                yield _output(output, under_way.pop(output.request_id))
+
+    def generate_at_once(self, requests: list[Request]) -> list[Output]:
+        """Outputs of `requests` by vLLM's own offline call, all of them in memory: what the streaming window is measured against."""
+        from vllm.inputs import tokens_input
+
+        prompts = [tokens_input(r.token_ids) for r in requests]
+        found = self._llm.generate(prompts, [self._sampling_params(r) for r in requests], use_tqdm=False)
+        return [_output(output, r) for output, r in zip(found, requests, strict=True)]
+
+    def reset_prefix_cache(self) -> None:
+        """Forget every prefix, so that the next request starts cold."""
+        if not self._engine.reset_prefix_cache():
+            raise EngineError("vLLM cannot empty its prefix cache while requests are under way")
 
     def facts(self) -> dict[str, Any]:
         """Versions, hardware and resolved settings; the folder is left out, since it differs between machines."""
@@ -139,8 +155,13 @@ class VllmEngine:
         settings = {k: v for k, v in asdict(self.settings).items() if k != "folder"}
         versions = {"vllm": vllm.__version__, "torch": torch.__version__, "transformers": importlib.metadata.version("transformers")}
         gpu = torch.cuda.get_device_name() if self.settings.device == "gpu" else ""
-        hardware = {"processor": _processor(), "gpu": gpu, "python": platform.python_version()}
-        return {"backend": "vllm", "settings": {**settings, "stop_token_ids": self._stop_token_ids}, "versions": versions, "hardware": hardware}
+        hardware = {"processor": processor(), "gpu": gpu, "python": platform.python_version()}
+        return {
+            "backend": "vllm",
+            "settings": {**settings, "stop_token_ids": self._stop_token_ids},
+            "versions": versions,
+            "hardware": hardware,
+        }
 
     def _add(self, request: Request) -> None:
         from vllm.inputs import tokens_input
@@ -236,12 +257,12 @@ def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
     )
 
 
-def _output(output: Any, num_labels: int) -> Output:
-    completion = output.outputs[0]
+def _output(output: Any, request: Request) -> Output:
+    completion, num_labels = output.outputs[0], len(request.label_token_ids)
     # Flat log-probabilities hold the drawn token first, then the labels in the order asked for.
     logprobs = [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]] if num_labels else []
     return Output(
-        position=int(output.request_id),
+        position=request.position,
         text="" if num_labels else completion.text,
         label_logprobs=logprobs,
         finish_reason=str(completion.finish_reason),
@@ -251,7 +272,8 @@ def _output(output: Any, num_labels: int) -> Output:
     )
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of this machine's processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
 

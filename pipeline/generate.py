@@ -96,7 +96,9 @@ def layout(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, num_
         raise EngineError(f"engine.replicas: given {replicas}; Ray's {resources.num_gpus} GPUs allow {most} of {per_replica} GPUs each")
     threads = max(1, resources.num_cpus // replicas) if setting.threads == "auto" else setting.threads
     if threads * replicas > resources.num_cpus:
-        raise EngineError(f"engine: {replicas} replicas of {threads} threads need {threads * replicas} CPU cores; Ray has {resources.num_cpus}")
+        raise EngineError(
+            f"engine: {replicas} replicas of {threads} threads need {threads * replicas} CPU cores; Ray has {resources.num_cpus}"
+        )
     device = "gpu" if wants_gpu else "cpu"
     return Layout(device=device, num_replicas=replicas, threads=threads, num_cpus=threads, num_gpus=per_replica)
 
@@ -105,7 +107,8 @@ def _generate_model(
     run: Run, spec: SweepSpec, model: ModelSpec, shards: pl.DataFrame, todo: list[int], resources: cluster.Resources, reporter: Reporter
 ) -> None:
     placed = layout(spec, model, resources, len(todo))
-    total, rows = shards["len"].sum(), dict(zip(shards["shard"], shards["len"], strict=True))
+    rows: dict[int, int] = dict(zip(shards["shard"], shards["len"], strict=True))
+    total = sum(rows.values())
     kept = total - sum(rows[s] for s in todo)
     if kept:
         reporter.say(f"generate {model.name}: {kept:,} of {total:,} completions are there already, {total - kept:,} to do")
@@ -290,7 +293,7 @@ class ShardWriter:
         self.run, self.composer = run, composer
         self.open_shards: dict[int, _OpenShard] = {}
         self.written = time.monotonic()
-        """When the last shard was written. Shards overlap in the engine; spans between writes do not, so they add up to the replica's time."""
+        """When the last shard was written. Shards overlap in the engine; spans between writes add up to the replica's time."""
 
     def open(self, shard: int, size: int) -> None:
         """Expect `size` outputs for `shard`."""

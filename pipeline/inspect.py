@@ -30,12 +30,18 @@ def show(spec: SweepSpec, task_name: str, item_id: str | None, date: str | None)
     span = builder.span(prompt, text)
     labels = dict(zip(task.labels(item), builder.label_token_ids(prompt, text, task.labels(item)), strict=True))
     facts = Table(show_header=False, box=None)
-    facts.add_row("tokens", f"{len(span.token_ids)}, the date in {span.start}..{span.stop - 1}" if text else f"{len(span.token_ids)}, no date")
+    facts.add_row(
+        "tokens", f"{len(span.token_ids)}, the date in {span.start}..{span.stop - 1}" if text else f"{len(span.token_ids)}, no date"
+    )
     facts.add_row("right answer", escape(item.target.strip().splitlines()[0] if item.target.strip() else ""))
     if labels:
         facts.add_row("label tokens", ", ".join(f"{label!r} = {token}" for label, token in labels.items()))
     title = f"{model.name} · {task.name} · {item.item_id} · {text or CONTROL}"
-    return Group(Panel(_marked(prompt.text(text), len(prompt.before), len(text)), title=escape(title)), facts, _ids(span.token_ids, span.start, span.stop))
+    return Group(
+        Panel(_marked(prompt.text(text), len(prompt.before), len(text)), title=escape(title)),
+        facts,
+        _ids(span.token_ids, span.start, span.stop),
+    )
 
 
 def _item(items: list[Item], item_id: str | None) -> Item:
@@ -43,7 +49,9 @@ def _item(items: list[Item], item_id: str | None) -> Item:
         return items[0]
     known = [i.item_id for i in items]
     if item_id not in known:
-        raise ConfigError(f"--item: given {item_id!r}; the task has {len(known)} items from {known[0]} to {known[-1]}{nearest(item_id, known)}")
+        raise ConfigError(
+            f"--item: given {item_id!r}; the task has {len(known)} items from {known[0]} to {known[-1]}{nearest(item_id, known)}"
+        )
     return items[known.index(item_id)]
 
 

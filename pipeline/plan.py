@@ -1,4 +1,4 @@
-"""A sweep as a table of requests in prefix order, cut into shards; and the proof, before any engine starts, that every prompt carries its date.
+"""A sweep as a table of requests in prefix order, cut into shards; and the proof, before an engine starts, that prompts carry their date.
 
 The plan is columns from the start: items x variants is a cross join, the order one sort, the shards one pass over groups.
 """
@@ -22,7 +22,13 @@ from pipeline.store import Run
 
 Say = Callable[[str], None]
 
-_NOT_IN_FINGERPRINT = {"title": True, "description": True, "data_root": True, "engine": {"replicas", "threads"}, "allow_code_execution": True}
+_NOT_IN_FINGERPRINT: dict[str, Any] = {
+    "title": True,
+    "description": True,
+    "data_root": True,
+    "engine": {"replicas", "threads"},
+    "allow_code_execution": True,
+}
 """Settings that change how or where work is done, or how it is titled, but no completion."""
 
 
@@ -49,7 +55,8 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
         "sweep": _settled(spec),
         "tasks": {t.name: _task_settings(t, items, spec) for t in spec.tasks},
         "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say)) for m in spec.models},
-        "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")} | {"datesweep": __version__},
+        "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
+        | {"datesweep": __version__},
     }
     return Plan(settings=settings, items=items, variants=variants.variants(spec.calendar))
 
@@ -60,7 +67,7 @@ def check_consent(spec: SweepSpec) -> None:
     if running and not spec.allow_code_execution:
         raise ConfigError(
             f"task {', '.join(running)} runs programs that the model writes; allow it with --allow-code-execution or "
-            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they are confined), or leave the task out with --tasks"
+            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they are confined), or leave it out with --tasks"
         )
 
 
@@ -97,13 +104,15 @@ def counts(spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[st
         "prompts_per_model": requests.height,
         "prompts": requests.height * len(spec.models),
         "prompt_tokens": sum(entry["num_item_tokens"] for entry in prompts.values()) * per_variant,
-        "shards_per_model": int(requests["shard"].max() or 0) + 1,  # type: ignore[call-overload]
+        "shards_per_model": requests["shard"].n_unique(),
     }
 
 
 def select(items: list[Item], limit: int | None) -> list[Item]:
-    """At most `limit` items, those whose ids hash lowest, in their own order: the same on every machine, spread over the data set, and a larger
-    limit keeps what a smaller one chose."""
+    """At most `limit` items, those whose ids hash lowest, in their own order.
+
+    That is the same choice on every machine and for every model, spread over the data set; a larger limit keeps what a smaller one chose.
+    """
     if limit is None or limit >= len(items):
         return items
     rank = {i.item_id: hashlib.sha256(f"{i.task}:{i.item_id}".encode()).digest() for i in items}
@@ -117,23 +126,23 @@ def cross(plan: Plan, spec: SweepSpec) -> pl.DataFrame:
     items = pl.DataFrame({"task": [i.task for i in plan.items], "item_id": [i.item_id for i in plan.items]}).with_row_index("item_rank")
     items = items.with_columns(style=pl.col("task").replace_strict(styles))
     names = [v.variant for v in plan.variants]
-    placebo = [name for name in variants.placebo_variants(spec.calendar)]
+    placebo = variants.placebo_variants(spec.calendar)
     arms = pl.DataFrame({"variant": names + placebo, "replicate": [0] * len(names) + [1] * len(placebo)}).with_row_index("arm_rank")
     return arms.join(items, how="cross")
 
 
 def prefix_order(crossed: pl.DataFrame) -> pl.DataFrame:
-    """The rows in the order in which the engine gets them, so that equal prefixes are neighbours and their keys and values are still cached.
+    """The rows in the order in which the engine gets them: equal prefixes are neighbours, so their keys and values are still cached.
 
-    The date stands at the start of the system message, so a prompt's prefix tree branches first by variant, then by task, then by item. Placebo
-    copies come last and with their items reversed: a copy must not sit beside its original, nor have the same neighbours.
+    The date stands at the start of the system message, so a prompt's prefix tree branches first by variant, then by task, then by item.
+    Placebo copies come last and with their items reversed: a copy must not sit beside its original, nor have the same neighbours.
     """
     reverse = pl.when(pl.col("replicate") > 0).then(-pl.col("item_rank").cast(pl.Int64)).otherwise(pl.col("item_rank").cast(pl.Int64))
     return crossed.sort("arm_rank", reverse).drop("item_rank", "arm_rank").with_row_index("position")
 
 
 def cut_shards(ordered: pl.DataFrame, shard_rows: int) -> pl.DataFrame:
-    """The ordered rows with a shard number, at most `shard_rows` rows each; a prefix group (variant and task) is split only if it is larger."""
+    """The ordered rows with a shard number, `shard_rows` at most in each; a prefix group (variant and task) is split only if larger."""
     group = ["replicate", "variant", "task", "style"]
     sizes = ordered.group_by(group, maintain_order=True).len()["len"].to_list()
     numbers, shard, room = [], -1, 0
@@ -186,7 +195,9 @@ def _check_item(builder: PromptBuilder, task: tasks.Task, item: Item, texts: lis
     wanted = task.labels(item)
     for label, token in zip(wanted, builder.label_token_ids(prompt, texts[0], wanted), strict=True):
         if labels.setdefault(label, token) != token:
-            raise PromptError(f"model {builder.model}, task {task.name}, item {item.item_id}: label {label!r} is another token than elsewhere")
+            raise PromptError(
+                f"model {builder.model}, task {task.name}, item {item.item_id}: label {label!r} is another token than elsewhere"
+            )
     return length
 
 
@@ -220,8 +231,7 @@ def load(spec: TaskSpec, data_root: str | None) -> list[Item]:
 
 
 def _settled(spec: SweepSpec) -> dict[str, Any]:
-    models = {"models": {"__all__": {"title": True, "weights": {"path": True}}}}
-    return dict(spec.model_dump(mode="json", exclude={**_NOT_IN_FINGERPRINT, **models}))
+    return dict(spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT))
 
 
 def _task_settings(spec: TaskSpec, items: list[Item], sweep: SweepSpec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Prompts as token ids: a model's own chat template, a pinned clock, one BOS, and proof that the date is in the prompt and nothing else moves.
+"""Prompts as token ids: a model's own chat template, a pinned clock, one BOS, and proof that the date is there and nothing else moves.
 
 An item is rendered once into what stands before and after its date; every date variant is those two segments around a date text.
 Only this module renders or tokenises. Few-shot turns and splice tokenisation (each segment's ids once) can be added behind `ItemPrompt`.
@@ -49,7 +49,8 @@ class TokenSpan:
 def pinned_clock(day: datetime.date) -> Iterator[None]:
     """While inside, chat templates that ask for the time get midnight of `day`.
 
-    transformers offers no parameter for this: a `strftime_now` passed to `apply_chat_template` is turned into text before the template runs.
+    transformers offers no parameter for this: a `strftime_now` passed to `apply_chat_template` is turned into text before the template
+    runs.
     """
     import transformers.utils.chat_template_utils as target
 
@@ -119,7 +120,9 @@ class PromptBuilder:
             raise PromptError(f"{where}: the chat template fails: {type(error).__name__}: {error}") from error
         found = first.count(date_sentence(_PROBES[0]))
         if found != 1 or first.count(_PROBES[0]) != 1:
-            what = "drops the system text with the date" if first.count(_PROBES[0]) == 0 else f"shows the date {first.count(_PROBES[0])} times"
+            what = (
+                "drops the system text with the date" if first.count(_PROBES[0]) == 0 else f"shows the date {first.count(_PROBES[0])} times"
+            )
             raise PromptError(f"{where}: the chat template {what}; the prompt must contain it exactly once, as {date_sentence('...')!r}")
         before, after = first.split(_PROBES[0])
         if second != f"{before}{_PROBES[1]}{after}":
@@ -146,7 +149,9 @@ class PromptBuilder:
             ids = self.encode(text + label)
             if len(ids) != len(context) + 1 or ids[:-1] != context:
                 ending = self.tokenizer.convert_ids_to_tokens(ids[len(context) - 1 :])
-                raise PromptError(f"model {self.model}: label {label!r} is not one token of its own after {text[-20:]!r} (it ends in {ending})")
+                raise PromptError(
+                    f"model {self.model}: label {label!r} is not one token of its own after {text[-20:]!r} (it ends in {ending})"
+                )
             found.append(ids[-1])
         if len(set(found)) != len(found):
             raise PromptError(f"model {self.model}: labels {labels} share a token: {found}")

@@ -113,7 +113,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One stored output with its key. Nothing in it depends on the order of work, so shards are equal to the byte however they were made."""
+    """One stored output with its key. Nothing in it depends on the order of work, so a shard has the same bytes however it was made."""
 
     model: str
     engine: str

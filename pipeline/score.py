@@ -1,7 +1,7 @@
 """Stage 2: completions -> scores, on Ray workers. Each distinct output of an item is scored once, however many dates gave it.
 
-Distinct outputs are cut into chunks in a fixed order; a chunk's file is named by a hash of everything that decides its content, so it is done if
-and only if the file exists, and a newer task or metric makes new files.
+Distinct outputs are cut into chunks in a fixed order; a chunk's file is named by a hash of everything that decides its content, so it is
+done if and only if the file exists, and a newer task or metric makes new files.
 """
 
 import json
@@ -93,7 +93,8 @@ def _score_chunks(todo: list[Chunk], resources: cluster.Resources, reporter: Rep
     import ray
 
     work = ray.remote(num_cpus=1, max_retries=2)(score_chunk)
-    waiting, running, done = iter(todo), {}, total - sum(c.outputs.height for c in todo)
+    waiting, done = iter(todo), total - sum(c.outputs.height for c in todo)
+    running: dict[Any, Chunk] = {}
     with reporter.stage("score", total, "distinct outputs") as stage:
         while True:
             # A few chunks more than workers: enough to keep them busy, few enough to keep memory flat.

@@ -53,14 +53,13 @@ def load_sweep(name: str) -> SweepSpec:
     """
     path, faults = sweep_path(name), Faults()
     raw = _read(path, faults)
-    models = [_load_model(entry, path, faults) for entry in _model_entries(raw, path, faults)]
+    models = [_find_model(entry, path, faults) for entry in _model_entries(raw, path, faults)]
     _check_calendar(raw.get("calendar"), path, faults)
     _check_duplicates(raw, path, faults)
     # Model files have faults of their own; a stand-in keeps them from being reported twice.
     usable = [m for m in models if m is not None] or [_STAND_IN]
-    spec = _validate(SweepSpec, {**raw, "models": usable}, path, faults)
+    spec: SweepSpec = _validate(SweepSpec, {**raw, "models": usable}, path, faults)
     faults.raise_if_any()
-    assert spec is not None  # noqa: S101 - no fault means it validated
     if spec.data_root is not None:
         spec = spec.model_copy(update={"data_root": str((path.parent / spec.data_root).resolve())})
     return spec
@@ -99,14 +98,19 @@ def _model_entries(raw: dict[str, Any], path: Path, faults: Faults) -> list[str]
     return []
 
 
-def _load_model(entry: str, sweep: Path, faults: Faults) -> ModelSpec | None:
+def _find_model(entry: str, sweep: Path, faults: Faults) -> ModelSpec | None:
     path = sweep.parent / entry if entry.endswith(".toml") else configs_folder() / "models" / f"{entry}.toml"
     if not path.is_file():
         known = model_names()
         faults.add(sweep, "models", f"given {entry!r}; allowed: a .toml file or one of {', '.join(known)}{nearest(entry, known)}")
         return None
+    return load_model(path, faults)
+
+
+def load_model(path: Path, faults: Faults) -> ModelSpec | None:
+    """The model file at `path`, or None after adding its faults to `faults`."""
     raw = _read(path, faults)
-    spec = _validate(ModelSpec, raw, path, faults)
+    spec: ModelSpec | None = _validate(ModelSpec, raw, path, faults)
     _check_weights(raw.get("weights"), path, faults)
     if spec is None or spec.weights.path is None:
         return spec
@@ -135,7 +139,8 @@ def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
 def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
     tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in raw.get("tasks", []) if isinstance(t, dict)]
     models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
-    for key, entries in (("tasks", tasks), ("models", models)):
+    listed: dict[str, list[Any]] = {"tasks": tasks, "models": models}
+    for key, entries in listed.items():
         for entry in sorted({str(e) for e in entries if entries.count(e) > 1}):
             faults.add(path, key, f"{entry} is given twice; allowed: once")
 
@@ -144,8 +149,13 @@ def _validate(kind: type[Spec], raw: dict[str, Any], path: Path, faults: Faults)
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
+        explained: dict[str, list[str]] = {}
         for fault in error.errors(include_url=False):
-            faults.add(path, _path(fault["loc"]), _explain(kind, dict(fault)))
+            explained.setdefault(_path(fault["loc"]), []).append(_explain(kind, dict(fault)))
+        for where, texts in explained.items():
+            # A value that may be a number or "auto" fails once for each; to the reader it is one fault.
+            others = [text.split("allowed: ")[-1] for text in texts[1:]]
+            faults.add(path, where, " or ".join([texts[0], *others]))
         return None
 
 

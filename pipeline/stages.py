@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline import analyses, generate, plan, registry, report, score
+from pipeline import analyses, plan, registry, report, score
 from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
 from pipeline.progress import Reporter, duration
@@ -127,7 +127,9 @@ def _model_section(spec: SweepSpec, name: str, prompts: dict[str, Any], facts: d
     model = spec.model(name)
     source = model.weights.hub or model.weights.package or "a local folder"
     sampling = model.sampling
-    greedy = "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature}, top-p {sampling.top_p}, top-k {sampling.top_k}"
+    greedy = (
+        "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature}, top-p {sampling.top_p}, top-k {sampling.top_k}"
+    )
     shows = "yes, pinned to " + model.template.clock.isoformat() if prompts["template_shows_clock"] else "no"
     return {
         "weights": source + (f" at {model.weights.revision}" if model.weights.revision else ""),

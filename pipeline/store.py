@@ -1,14 +1,14 @@
 """The run folder. A stage reads one part of it and writes another; a file is done if and only if it has its final name.
 
-    manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
-    plan/items.parquet variants.parquet requests.parquet prompts.json
-    engines/<model>.json                           versions, hardware and settings that the engine honoured
-    completions/<model>/<shard>.parquet            what the models answered
-    scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
-    tables/<name>.parquet <name>.csv               what the scores say
-    report.html
-    telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
-    logs/                                          what engines and workers said
+manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
+plan/items.parquet variants.parquet requests.parquet prompts.json
+engines/<model>.json                           versions, hardware and settings that the engine honoured
+completions/<model>/<shard>.parquet            what the models answered
+scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
+tables/<name>.parquet <name>.csv               what the scores say
+report.html
+telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
+logs/                                          what engines and workers said
 """
 
 import contextlib

@@ -30,7 +30,7 @@ def placebo_variants(calendar: CalendarSpec) -> list[str]:
 
 
 def messages(prompt: Prompt, date_text: str, template: TemplateSpec) -> list[Message]:
-    """Chat messages of `prompt` with the date sentence first in the system message, or without one where `date_text` is empty (the control)."""
+    """Chat messages of `prompt`: the date sentence comes first in the system message, or is left out where `date_text` is empty."""
     sentence = [date_sentence(date_text)] if date_text else []
     system = "\n".join([*sentence, *([prompt.system] if prompt.system else [])])
     turns = [] if not system and template.control_system == "omit" else [{"role": "system", "content": system}]

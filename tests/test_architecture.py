@@ -94,6 +94,13 @@ def test_settings_are_refused_before_anything_heavy_is_imported(tmp_path: Path) 
 
 @pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "kernels_check").rglob("*.py"))], ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_module_reads_the_wall_clock(path: Path) -> None:
-    clocks = {"datetime.datetime.now", "datetime.datetime.today", "datetime.date.today", "datetime.datetime.utcnow", "time.time", "time.localtime"}
+    clocks = {
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "datetime.datetime.utcnow",
+        "time.time",
+        "time.localtime",
+    }
     calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     assert not clocks & set(calls)

@@ -92,17 +92,13 @@ def test_outputs_do_not_depend_on_the_order_of_work(
 
 def test_the_prefix_cache_is_used_and_counted(tiny_engine: VllmEngine) -> None:
     shared = prompt(77, 96)
-    requests = [
-        Request(position=i, token_ids=[*shared, 100 + i], sampling=GREEDY, label_token_ids=()) for i in range(500, 506)
-    ]
+    requests = [Request(position=i, token_ids=[*shared, 100 + i], sampling=GREEDY, label_token_ids=()) for i in range(500, 506)]
     found = list(tiny_engine.generate(iter(requests)))
     assert sum(o.num_cached_tokens for o in found) >= 5 * 96
 
 
 def test_seeded_sampling_belongs_to_the_request_and_not_to_the_batch(tiny_engine: VllmEngine) -> None:
-    requests = [
-        text_request(i, Sampling(max_tokens=10, temperature=0.9, top_p=0.95, top_k=0, seed=1000 + i)) for i in range(600, 620)
-    ]
+    requests = [text_request(i, Sampling(max_tokens=10, temperature=0.9, top_p=0.95, top_k=0, seed=1000 + i)) for i in range(600, 620)]
     assert run(tiny_engine, requests) == run(tiny_engine, requests[::-1])
 
 
@@ -146,7 +142,8 @@ def test_settings_for_a_gpu_ask_for_batch_invariance(tiny_model: ModelSpec, tmp_
 
 
 ITEMS = [
-    Item(task="mmlu", item_id=f"i{n}", group="", fields={"question": "q"}, options=list("wxyz"), target="C", references=[]) for n in range(400)
+    Item(task="mmlu", item_id=f"i{n}", group="", fields={"question": "q"}, options=list("wxyz"), target="C", references=[])
+    for n in range(400)
 ]
 YEAR = [datetime.date(2024, 1, 1) + datetime.timedelta(days=7 * i) for i in range(52)]
 

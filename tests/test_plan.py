@@ -60,7 +60,9 @@ def test_the_plan_has_the_schema_of_its_record(requests: pl.DataFrame) -> None:
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 30))
 def test_shards_hold_whole_groups_unless_a_group_is_larger_than_a_shard(sizes: list[int], shard_rows: int) -> None:
-    rows = [{"variant": f"v{g}", "task": "t", "style": "s", "replicate": 0, "item_id": str(i)} for g, n in enumerate(sizes) for i in range(n)]
+    rows = [
+        {"variant": f"v{g}", "task": "t", "style": "s", "replicate": 0, "item_id": str(i)} for g, n in enumerate(sizes) for i in range(n)
+    ]
     cut = plan.cut_shards(pl.DataFrame(rows).with_row_index("position"), shard_rows)
     assert cut["shard"].is_sorted()
     assert cut.group_by("shard").len()["len"].max() <= shard_rows  # type: ignore[operator]

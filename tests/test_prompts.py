@@ -97,7 +97,10 @@ def test_the_control_can_leave_the_system_message_out(with_template: Callable[..
         (CHATML.replace("for m in messages", "for m in messages if m['role'] != 'system'"), "drops the system text"),
         (CHATML.replace("+ m['content'] +", "+ m['content'] + m['content'] +"), "shows the date 2 times"),
         (CHATML.replace("m['content']", "m['content'] | replace('Current date: ', '')"), "exactly once"),
-        (CHATML.replace("m['content'] +", "m['content'] ~ (m['content'] | replace('1987-10-26', '') | length) +"), "changes more than the date"),
+        (
+            CHATML.replace("m['content'] +", "m['content'] ~ (m['content'] | replace('1987-10-26', '') | length) +"),
+            "changes more than the date",
+        ),
         ("{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}" + CHATML, "System role not supported"),
         (CHATML + "{{ nothing.here }}", "nothing"),
     ],

@@ -67,7 +67,10 @@ def test_a_fault_says_where_what_was_given_and_what_is_allowed(tmp_path: Path, l
 
 def test_all_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
     write(tmp_path, 'name = "m"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a"\npath = "b"\n[sampling]\ntop_p = 2.0\n', "m.toml")
-    message = fault_of(tmp_path, 'name = "s"\nmodels = ["m.toml", "simulatd"]\n[[tasks]]\nname = "nope"\nlimit = 0\n[calendar]\nstep = 0\nfirst = 2024-13-01\n')
+    message = fault_of(
+        tmp_path,
+        'name = "s"\nmodels = ["m.toml", "simulatd"]\n[[tasks]]\nname = "nope"\nlimit = 0\n[calendar]\nstep = 0\nfirst = 2024-13-01\n',
+    )
     for word in ["exactly one of them", "sampling.top_p", "simulatd", "tasks.0.name", "tasks.0.limit", "calendar.step", "calendar.first"]:
         assert word in message
     assert message.startswith("7 faults")

@@ -13,7 +13,10 @@ from pipeline import store
 from pipeline.errors import StoreError
 from pipeline.store import Run
 
-JSON = st.recursive(st.integers() | st.text(max_size=5) | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+JSON = st.recursive(
+    st.integers() | st.text(max_size=5) | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 
 
 @given(JSON, JSON)

@@ -103,8 +103,8 @@ class Task(abc.ABC):
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
         """Columns `answer` and `rule` for `outputs`, row by row in the same order.
 
-        `outputs` has the columns of an `Item` (as `frames.schema` writes them), `text` and `label_logprobs`. Tasks that can answer for whole
-        columns at once override this.
+        `outputs` has the columns of an `Item` (as `frames.schema` writes them), `text` and `label_logprobs`. Tasks that can answer for
+        whole columns at once override this.
         """
         found = [self.extract(item, text) for item, text in zip(items_of(outputs), outputs["text"], strict=True)]
         return pl.DataFrame(

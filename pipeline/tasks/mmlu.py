@@ -20,7 +20,7 @@ class MMLU(Task):
     version = 1
     source = Source(dataset="cais/mmlu", config="all", split="test", url="https://huggingface.co/datasets/cais/mmlu", licence="MIT")
     kind = "label"
-    metrics = ("accuracy",)
+    metrics = ("accuracy", "ece")
     max_tokens = 1
     chance = 100 / _NUM_OPTIONS
 
