@@ -168,7 +168,7 @@ class VllmEngine:
 
         try:
             self._engine.add_request(str(request.position), tokens_input(request.token_ids), self._sampling_params(request))
-        except ValueError as error:
+        except Exception as error:  # vLLM's validation errors share no base with each other
             raise EngineError(f"vLLM refuses the request at position {request.position} of the plan: {error}") from error
 
     def _sampling_params(self, request: Request) -> Any:

@@ -28,6 +28,7 @@ _NOT_IN_FINGERPRINT: dict[str, Any] = {
     "data_root": True,
     "engine": {"replicas", "threads"},
     "allow_code_execution": True,
+    "models": {"__all__": {"title": True, "weights": {"path": True}}},
 }
 """Settings that change how or where work is done, or how it is titled, but no completion."""
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import analyses, registry, report
+from pipeline import analyses, registry, report, store
 from pipeline.report import charts, page, terminal, wording
 from tests.synthetic import Run, evidence_of
 
@@ -68,6 +68,8 @@ def read(path: Path) -> Page:
 
 
 def test_the_page_loads_nothing_and_links_only_to_the_tables_beside_it(tmp_path: Path, tables: dict[str, pl.DataFrame]) -> None:
+    for name, table in tables.items():
+        store.Run(tmp_path).write_table(name, table)
     path = report.write(tmp_path, tables, SIMPLE)
     found = read(path)
     assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in found.tags}

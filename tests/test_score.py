@@ -1,0 +1,88 @@
+"""Scoring distinct outputs: once each, joined back by key, done if and only if the file exists."""
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline import cluster, frames, metrics, score, tasks
+from pipeline.config import SweepSpec, TaskSpec
+from pipeline.errors import ConfigError, StoreError
+from pipeline.progress import Reporter
+from pipeline.records import Score
+from pipeline.store import Run
+
+
+@pytest.fixture
+def copied(simulated_run: Run, tmp_path: Path) -> Run:
+    shutil.copytree(simulated_run.folder, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def test_each_distinct_output_has_one_score_per_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    scores = simulated_run.scores().collect()
+    assert scores.schema == frames.schema(Score)
+    outputs = simulated_run.completions().select(frames.OUTPUT_KEY).unique().collect()
+    for task in simulated_spec.tasks:
+        for name in tasks.get(task.name).metrics:
+            mine = scores.filter(task=task.name, metric=name).select(frames.OUTPUT_KEY)
+            assert mine.sort(frames.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(frames.OUTPUT_KEY))
+
+
+def test_outputs_that_repeat_over_dates_are_scored_once(simulated_run: Run) -> None:
+    num_completions = simulated_run.completions().filter(pl.col("task") == "gsm8k").collect().height
+    assert score.distinct_outputs(simulated_run, "simulated", "gsm8k", "zero_shot").height < num_completions / 3
+
+
+def test_a_score_is_what_task_and_metric_say_of_the_output(simulated_run: Run) -> None:
+    outputs = score.distinct_outputs(simulated_run, "simulated", "gsm8k", "zero_shot")
+    scores = simulated_run.scores().filter(pl.col("task") == "gsm8k").collect()
+    for row in outputs.iter_rows(named=True):
+        [item] = frames.to_records(tasks.Item, outputs.filter(output_id=row["output_id"], item_id=row["item_id"]))
+        answer = tasks.get("gsm8k").extract(item, row["text"])
+        expected = metrics.get("accuracy").segment(item, answer)
+        stored = scores.filter(item_id=row["item_id"], output_id=row["output_id"]).row(0, named=True)
+        assert (stored["answer"], stored["rule"], stored["status"], stored["stats"]) == (
+            answer.answer,
+            answer.rule,
+            expected.status,
+            expected.stats,
+        )
+
+
+def test_scored_chunks_are_kept_and_lost_ones_made_again_to_the_same_bytes(copied: Run, simulated_spec: SweepSpec) -> None:
+    files = sorted((copied.folder / "scores").rglob("*.parquet"))
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
+    files[0].unlink()
+    score.score(copied, simulated_spec, Reporter())
+    assert {p: p.read_bytes() for p in files} == {p: content for p, (content, _) in before.items()}
+    assert all(p.stat().st_mtime_ns == before[p][1] for p in files[1:])
+
+
+def test_nothing_is_started_when_all_is_scored(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "session", None)
+    score.score(copied, simulated_spec, Reporter())
+
+
+def test_a_newer_task_is_scored_anew_and_old_scores_are_dropped(
+    copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {p.name for p in (copied.folder / "scores").rglob("*.parquet") if "gsm8k" in str(p)}
+    monkeypatch.setattr(type(tasks.get("gsm8k")), "version", 99)
+    score.score(copied, simulated_spec, Reporter())
+    new = {p.name for p in (copied.folder / "scores").rglob("*.parquet") if "gsm8k" in str(p)}
+    assert len(new) == len(old)
+    assert not new & old
+
+
+def test_an_unfinished_generation_is_not_scored(copied: Run, simulated_spec: SweepSpec) -> None:
+    copied.completion_path("simulated", 2).unlink()
+    with pytest.raises(StoreError, match=r"simulated: 1 of \d+ shards missing; run `datesweep generate"):
+        score.score(copied, simulated_spec, Reporter())
+
+
+def test_code_is_not_run_without_consent(copied: Run, simulated_spec: SweepSpec) -> None:
+    spec = simulated_spec.model_copy(update={"tasks": [TaskSpec(name="humaneval")]})
+    with pytest.raises(ConfigError, match="programs that the model writes"):
+        score.score(copied, spec, Reporter())
