@@ -20,9 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import checkpoints, engine, generate, plan
+from pipeline.compose import Composer
 from pipeline.config import ModelSpec, SimulatedSpec, SweepSpec
 from pipeline.progress import Reporter
 from pipeline.records import Output
+from pipeline.simulated import SimulatedEngine
 from pipeline.store import Run
 
 REPEATS = 3
@@ -54,7 +56,7 @@ def compose(run: Run, spec: SweepSpec, model: ModelSpec) -> dict[str, float]:
     rows = run.plan_table("requests").to_dicts()
 
     def once() -> float:
-        composer = generate.Composer(run, spec, model)
+        composer = Composer(run, spec, model)
         started = time.perf_counter()
         for row in rows:
             composer.request(row)
@@ -67,13 +69,13 @@ def overhead(run: Run, spec: SweepSpec, model: ModelSpec) -> dict[str, float]:
     """How many requests per second everything around the engine can handle."""
 
     def once() -> float:
-        composer = generate.Composer(run, spec, model)
+        composer = Composer(run, spec, model)
         writer = generate.ShardWriter(run, composer)
         shards = iter([*run.plan_table("requests")["shard"].unique().sort(), None])
-        idle = engine.SimulatedEngine(SimulatedSpec(), composer.asked)
+        idle = SimulatedEngine(SimulatedSpec(), composer.asked)
         started = time.perf_counter()
         num_requests = 0
-        for output in idle.generate(composer.requests(lambda: next(shards), writer)):
+        for output in idle.generate(composer.requests(lambda: next(shards), writer.open)):
             writer.add(output)
             num_requests += 1
         return num_requests / (time.perf_counter() - started)
@@ -83,7 +85,7 @@ def overhead(run: Run, spec: SweepSpec, model: ModelSpec) -> dict[str, float]:
 
 def time_engine(run: Run, spec: SweepSpec, model: ModelSpec) -> dict[str, float]:
     """Tokens per second through the window and through bare vLLM, on the same ordered ids, in one process, in turn."""
-    composer = generate.Composer(run, spec, model)
+    composer = Composer(run, spec, model)
     requests = [composer.request(row) for row in run.plan_table("requests").head(ENGINE_REQUESTS).iter_rows(named=True)]
     needed = run.prompts()[model.name]["max_model_len"]
     folder = checkpoints.folder(model)

@@ -3,6 +3,8 @@
 import contextlib
 import logging
 import os
+import shutil
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,8 @@ from pipeline.errors import EngineError
 
 OBJECT_STORE_BYTES = 256 << 20
 """Little travels through the object store: outputs go to files, scoring gets its rows in chunks."""
+
+CONNECT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,11 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     import ray
 
     quiet: dict[str, Any] = {"configure_logging": True, "logging_level": logging.ERROR, "log_to_driver": False}
+    if address:
+        _check_reachable(address)
     local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or os.cpu_count()}
     try:
-        ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
+        context = ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
     except ConnectionError as error:
         raise EngineError(
             f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
@@ -50,6 +56,22 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
         yield Resources(num_cpus=int(found.get("CPU", 1)), num_gpus=int(found.get("GPU", 0)))
     finally:
         ray.shutdown()
+    if not address:
+        # A session that went well leaves nothing in the temporary folder; after an error, Ray's own logs stay for whoever looks into it.
+        shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Raise EngineError within seconds where nothing listens at `host:port`; Ray itself would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # `auto` and the like: Ray knows
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise EngineError(
+            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
+        ) from None
 
 
 def redirect_output(path: Path) -> None:

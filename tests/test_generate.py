@@ -15,12 +15,13 @@ import polars as pl
 import pytest
 
 from pipeline import cluster, frames, generate, plan, stages, tasks
+from pipeline.compose import Composer
 from pipeline.config import EngineSpec, ModelSpec, SamplingSpec, SweepSpec
-from pipeline.engine import SimulatedEngine
 from pipeline.errors import EngineError, StoreError
 from pipeline.progress import Reporter
 from pipeline.prompts import PromptBuilder
 from pipeline.records import Completion
+from pipeline.simulated import SimulatedEngine
 from pipeline.store import Run
 
 
@@ -63,7 +64,7 @@ def test_a_shard_is_in_plan_order_although_outputs_come_in_another(simulated_run
 
 def test_seeds_belong_to_the_item_and_not_to_the_date(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     drawn = simulated_spec.models[0].model_copy(update={"sampling": SamplingSpec(temperature=0.7)})
-    composer = generate.Composer(simulated_run, simulated_spec, drawn)
+    composer = Composer(simulated_run, simulated_spec, drawn)
     rows = simulated_run.plan_table("requests").filter(task="gsm8k").to_dicts()
     seeds = {(r["item_id"], composer.request(r).sampling.seed) for r in rows}
     assert len(seeds) == len({item for item, _ in seeds}) == 4
@@ -166,6 +167,7 @@ import sys, time
 from pathlib import Path
 from pipeline import engine, generate, score, settings, stages
 from pipeline.progress import Reporter
+from pipeline.simulated import SimulatedEngine
 from pipeline.store import Run
 
 spec, run = settings.load_sweep(sys.argv[1]), Run(Path(sys.argv[2]))
@@ -208,7 +210,7 @@ def conftest_sweep() -> str:
 
 
 def test_the_simulated_backend_is_what_a_replica_gets(simulated_run: Run, simulated_spec: SweepSpec) -> None:
-    composer = generate.Composer(simulated_run, simulated_spec, simulated_spec.models[0])
+    composer = Composer(simulated_run, simulated_spec, simulated_spec.models[0])
     assert simulated_run.engine_facts("simulated")["backend"] == "simulated"
     row = simulated_run.plan_table("requests").row(0, named=True)
     request = composer.request(row)

@@ -1,0 +1,45 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import cluster
+from pipeline.errors import EngineError
+
+
+def test_a_local_cluster_is_started_and_always_shut_down() -> None:
+    import ray
+
+    with cluster.session(None, num_cpus=1) as resources:
+        assert resources == cluster.Resources(num_cpus=1, num_gpus=0)
+        session = Path(ray._private.worker._global_node.get_session_dir_path())
+        assert session.is_dir()
+    assert not ray.is_initialized()
+    assert not session.exists(), "nothing stays in the temporary folder"
+    with pytest.raises(RuntimeError), cluster.session(None, num_cpus=1):
+        raise RuntimeError
+    assert not ray.is_initialized()
+
+
+def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(EngineError, match="ray start --head"), cluster.session("127.0.0.1:1"):
+        pass
+
+
+def test_output_of_native_code_goes_to_the_log_too(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "x.log"
+    code = "\n".join(
+        [
+            "import os, pathlib, sys",
+            "from pipeline.cluster import redirect_output",
+            "redirect_output(pathlib.Path(sys.argv[1]))",
+            "print('a', flush=True)",
+            "os.write(2, b'b')",
+        ]
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert log.read_text() == "a\nb"
+    assert cluster.tail(log, 1) == "b"
+    assert cluster.tail(tmp_path / "none") == ""

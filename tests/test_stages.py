@@ -1,0 +1,48 @@
+import pytest
+
+from pipeline import stages
+from pipeline.config import SweepSpec
+from pipeline.errors import StoreError
+from pipeline.progress import Reporter
+from pipeline.store import Run
+
+
+def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    stored = stages.spec_of(simulated_run)
+    assert stored == simulated_spec.model_copy(update={"data_root": None}), "where the data lay is this machine's affair"
+
+
+def test_a_report_needs_tables(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: object) -> None:
+    import pathlib
+    import shutil
+
+    folder = pathlib.Path(str(tmp_path)) / "run"
+    shutil.copytree(simulated_run.folder, folder)
+    shutil.rmtree(folder / "tables")
+    with pytest.raises(StoreError, match="datesweep analyse"):
+        stages.write_report(Run(folder), simulated_spec)
+
+
+def test_a_simulated_run_says_so_in_its_report(simulated_run: Run) -> None:
+    assert "simulated" in (simulated_run.folder / "report.html").read_text().lower()
+    assert stages.provenance(simulated_run, stages.spec_of(simulated_run)).is_simulated
+
+
+def test_a_narrowed_run_says_so_in_its_report(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    narrowed = simulated_spec.model_copy(update={"narrowing": {"--limit": "3"}})
+    assert stages.provenance(simulated_run, narrowed).narrowing == {"--limit": "3"}
+
+
+def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    sections = stages.provenance(simulated_run, simulated_spec).sections
+    assert sections["Run"]["fingerprint"] == simulated_run.manifest()["fingerprint"][:16]
+    assert "transformers" in sections["Versions"]
+    assert "hash" in sections["Model simulated"]["chat template"]
+    assert sections["Metrics"]["bleu"].startswith("nrefs:1")
+    assert sections["Dates"]["February 29"] == "left out"
+
+
+def test_analysing_again_writes_the_same_bytes(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    before = {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()}
+    stages.analyse(simulated_run, simulated_spec, Reporter())
+    assert {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()} == before
