@@ -76,7 +76,7 @@ def test_every_request_has_a_completion_and_a_score(finished: tuple[Run, object]
 
 def test_the_same_date_asked_again_gives_the_same_bits(finished: tuple[Run, object]) -> None:
     rates = finished[0].tables()["flip_rates"]
-    assert rates["placebo_bit_percent"].to_list() == [0.0] * rates.height
+    assert rates["placebo_output_percent"].to_list() == [0.0] * rates.height
 
 
 def test_every_analysis_is_there_as_parquet_and_csv(finished: tuple[Run, object]) -> None:

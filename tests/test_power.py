@@ -42,7 +42,7 @@ def verdict_of(folder: Path, amplitude: float, seed: int) -> tuple[str, float]:
     score.score(run, spec, Reporter())
     stages.analyse(run, spec, Reporter())
     row = run.tables()["deltas"].filter(metric="accuracy").row(0, named=True)
-    assert run.tables()["flip_rates"]["placebo_bit_percent"].to_list() == [0.0], "a simulated engine has no noise"
+    assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0], "a simulated engine has no noise"
     return row["verdict"], row["p_value"]
 
 

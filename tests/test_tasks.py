@@ -122,9 +122,13 @@ def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(name: str, root: s
         if task.kind == "text"
         else [task.labels(i)[task.labels(i).index(f" {g}") - 1][1:] for i, g in zip(items, gold, strict=True)]
     )
-    right = _score(task, items, gold)
-    assert right == pytest.approx(dict.fromkeys(task.metrics, 100.0))
-    assert all(value < right[metric] - 5 for metric, value in _score(task, items, wrong).items())
+    right, worse = _score(task, items, gold), _score(task, items, wrong)
+    for name in task.metrics:
+        if metrics.get(name).higher_is_better:
+            assert right[name] == pytest.approx(100.0)
+            assert worse[name] < right[name] - 5
+        else:
+            assert worse[name] > right[name] + 5
 
 
 @every_data
