@@ -13,11 +13,11 @@ from rich.console import Console
 from kernels_check import engine as engine_check
 from kernels_check import ops as ops_check
 from kernels_check import verdict
-from kernels_check.quiet import output_to
 from pipeline import checkpoints, settings
 from pipeline.config import ModelSpec, configs_folder, model_names
 from pipeline.engine import processor
 from pipeline.errors import ConfigError, EngineError, PipelineError, nearest
+from pipeline.quiet import output_to
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

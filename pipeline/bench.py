@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import checkpoints, engine, generate, plan
+from pipeline import checkpoints, engine, generate, plan, quiet
 from pipeline.compose import Composer
 from pipeline.config import ModelSpec, SimulatedSpec, SweepSpec
 from pipeline.progress import Reporter
@@ -40,8 +40,9 @@ def main(spec: SweepSpec, *, with_engine: bool, reporter: Reporter) -> dict[str,
         model = spec.models[0]
         figures: dict[str, Any] = {**compose(run, spec, model), **overhead(run, spec, model)}
         if with_engine:
-            reporter.say("timing vLLM")
-            figures |= time_engine(run, spec, model)
+            reporter.say("timing vLLM, a few minutes on a CPU")
+            with quiet.output_to(run.folder / "engine.log"):
+                figures |= time_engine(run, spec, model)
     figures |= {"cpu_cores": os.cpu_count(), "processor": engine.processor()}
     table = Table(title=f"datesweep bench: {spec.name}, {model.name}", show_header=False)
     for name, value in figures.items():

@@ -7,7 +7,6 @@ import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipeline.errors import EngineError
@@ -72,19 +71,3 @@ def _check_reachable(address: str) -> None:
         raise EngineError(
             f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
         ) from None
-
-
-def redirect_output(path: Path) -> None:
-    """Send everything this process writes to its standard output and error, native code included, to the end of the file `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    os.close(target)
-
-
-def tail(path: Path, num_lines: int = 15) -> str:
-    """The last lines of a log, for an error message; empty when there is none."""
-    if not path.is_file():
-        return ""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-num_lines:])

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import checkpoints, cluster, engine, frames
+from pipeline import checkpoints, cluster, engine, frames, quiet
 from pipeline.compose import Composer
 from pipeline.config import ModelSpec, SweepSpec
 from pipeline.errors import EngineError, StoreError
@@ -43,9 +43,9 @@ class Tally:
         self.output_tokens += output.num_output_tokens
 
     def text(self, seconds: float) -> str:
-        """Tokens per second and the share of prompt tokens that came from the cache, for people."""
+        """Tokens per second, prompt and output together, and the share of prompt tokens that came from the cache; for people."""
         rate = (self.prompt_tokens + self.output_tokens) / max(seconds, 1e-9)
-        return f"{rate:,.0f} tokens/s, {100 * self.cached_tokens / max(self.prompt_tokens, 1):.0f}% of prompt tokens from cache"
+        return f"{rate:,.0f} tokens/s, {100 * self.cached_tokens / max(self.prompt_tokens, 1):.0f}% from cache"
 
 
 def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
@@ -156,11 +156,11 @@ def _get(reference: Any, log: Path) -> Any:
         cause = error.cause if isinstance(error.cause, Exception) else error
         if isinstance(cause, (EngineError, StoreError)):
             raise cause from None
-        raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{cluster.tail(log)}") from error
+        raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{quiet.tail(log)}") from error
     except ray.exceptions.RayError as error:
         raise EngineError(
             f"a replica died ({type(error).__name__}); completions already written are kept, and the same command goes on from there\n"
-            f"the end of {log}:\n{cluster.tail(log)}"
+            f"the end of {log}:\n{quiet.tail(log)}"
         ) from error
 
 
@@ -200,7 +200,7 @@ class Replica:
     def __init__(self, folder: Path, spec: SweepSpec, model: ModelSpec, placed: Layout, index: int) -> None:
         """Load the plan of the run in `folder` and start the engine."""
         self.run = Run(folder)
-        cluster.redirect_output(_log_path(self.run, model, index))
+        quiet.redirect_output(_log_path(self.run, model, index))
         self.composer = Composer(self.run, spec, model)
         self.engine = self._engine(spec, model, placed)
 

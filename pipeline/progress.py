@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 LOG_EVERY_S = 15.0
 """Seconds between lines where the output is not a terminal."""
@@ -69,19 +69,21 @@ def duration(seconds: float) -> str:
 
 
 def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn())
+    # Made to fit 80 columns with counts in the millions.
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=6), TextColumn("{task.fields[count]}"))
+    times = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
     return Progress(*columns, *times, TextColumn("[dim]{task.fields[detail]}"), console=console, transient=True)
 
 
 class _Live:
     def __init__(self, progress: Progress, name: str, total: int) -> None:
-        self.progress, self.detail = progress, ""
-        self.task = progress.add_task(name, total=total, detail="")
+        self.progress, self.total, self.detail = progress, total, ""
+        # The first word is enough beside the bar; the whole name stands in the line that stays.
+        self.task = progress.add_task(name.split()[0], total=total, detail="", count="")
 
     def update(self, done: int, detail: str = "") -> None:
         self.detail = detail or self.detail
-        self.progress.update(self.task, completed=done, detail=self.detail)
+        self.progress.update(self.task, completed=done, detail=self.detail, count=f"{done:,}/{self.total:,}")
 
 
 class _Log:

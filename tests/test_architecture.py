@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 LAYERS = (
-    "errors records | registry dates stats _confined sandbox frames progress | tasks metrics | config settings sources checkpoints | "
+    "errors records | registry dates stats _confined sandbox frames progress quiet | tasks metrics | config settings sources checkpoints | "
     "variants prompts store | plan engine simulated cluster | compose generate score | analyses | report bench | stages inspect | cli"
 )
 ORDER = {name: (layer, place) for layer, names in enumerate(LAYERS.split("|")) for place, name in enumerate(names.split())}

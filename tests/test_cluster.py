@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,21 +23,3 @@ def test_a_local_cluster_is_started_and_always_shut_down() -> None:
 def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(EngineError, match="ray start --head"), cluster.session("127.0.0.1:1"):
         pass
-
-
-def test_output_of_native_code_goes_to_the_log_too(tmp_path: Path) -> None:
-    log = tmp_path / "logs" / "x.log"
-    code = "\n".join(
-        [
-            "import os, pathlib, sys",
-            "from pipeline.cluster import redirect_output",
-            "redirect_output(pathlib.Path(sys.argv[1]))",
-            "print('a', flush=True)",
-            "os.write(2, b'b')",
-        ]
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-    assert log.read_text() == "a\nb"
-    assert cluster.tail(log, 1) == "b"
-    assert cluster.tail(tmp_path / "none") == ""

@@ -1,7 +1,6 @@
 """The kernel check finds an op that depends on the batch, and only such a one; its command says so by exit status and JSON."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import torch
 
 from kernels_check import __main__ as command
 from kernels_check import ops
-from kernels_check.quiet import output_to
 
 SIZES = (1, 2, 5)
 
@@ -156,14 +154,3 @@ def test_a_fault_of_the_check_itself_is_no_finding(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(ops, "operations", lambda device: [op(broken)])
     assert run(monkeypatch, "--no-engine", "--device", "cpu") == 2
-
-
-def test_output_of_native_code_goes_to_the_log_and_comes_back_afterwards(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    log = tmp_path / "log"
-    with pytest.raises(ZeroDivisionError), output_to(log):
-        os.write(1, b"native out\n")
-        os.write(2, b"native error\n")
-        raise ZeroDivisionError
-    os.write(1, b"after\n")
-    assert log.read_text() == "native out\nnative error\n"
-    assert capfd.readouterr() == ("after\n", "")

@@ -40,3 +40,13 @@ def test_a_log_gets_a_line_with_an_eta_now_and_then(monkeypatch: pytest.MonkeyPa
         stage.update(60)
     assert text.getvalue().splitlines()[0] == "score: 50 of 100 outputs, ETA 20 s"
     assert len(text.getvalue().splitlines()) == 2
+
+
+def test_the_live_line_fits_80_columns_with_millions_of_requests() -> None:
+    text = io.StringIO()
+    narrow = Reporter(Console(file=text, force_terminal=True, width=80))
+    with narrow.stage("generate some-model-with-a-long-name", 5_125_330, "requests") as stage:
+        stage.update(4_999_999, "123,456 tokens/s, 97% from cache")
+    assert "4,999,999/5,125,330" in text.getvalue()
+    assert "123,456 tokens/s" in text.getvalue()
+    assert "…" not in text.getvalue()

@@ -1,4 +1,4 @@
-"""Keep what libraries and native code say out of the way of the result, and keep it."""
+"""Keep what libraries and native code say off the terminal, and keep it in a log."""
 
 import contextlib
 import os
@@ -23,6 +23,22 @@ def output_to(log: Path) -> Iterator[None]:
             os.dup2(original, number)
             os.close(original)
         os.close(target)
+
+
+def redirect_output(log: Path) -> None:
+    """Send everything this process writes from now on to the end of `log`: for a worker that has no terminal."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def tail(log: Path, num_lines: int = 15) -> str:
+    """The last lines of `log`, for an error message; empty when there is none."""
+    if not log.is_file():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-num_lines:])
 
 
 def _flush() -> None:
