@@ -1,6 +1,8 @@
 """A model's weights and tokenizer as a local folder: from the Hub, a folder, or a GGUF file in a Python package, converted once."""
 
+import contextlib
 import importlib.util
+import json
 import os
 import shutil
 import tempfile
@@ -20,28 +22,30 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "datesweep"
 
 
-def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None) -> Path:
-    """The folder, in Hugging Face layout, that holds the weights and the tokenizer of `model`; fetched or converted first if need be.
+def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None, *, weights: bool = True) -> Path:
+    """The folder, in Hugging Face layout, that holds `model`; fetched or converted first if need be.
 
+    Without `weights`, a model of the Hub is there as soon as its tokenizer, template and configuration are: planning needs no more.
     `say` gets a line before anything that takes long.
 
     Raises:
-        DataError: the weights are not to be had; the message says what was looked for.
+        DataError: the model is not to be had; the message says what was looked for.
     """
-    weights = model.weights
-    if weights.path is not None:
-        return _local(model.name, Path(weights.path))
-    if weights.hub is not None:
-        return _from_hub(model.name, weights, say)
-    return _from_package(model.name, weights, say)
+    if model.weights.path is not None:
+        return _local(model.name, Path(model.weights.path))
+    if model.weights.hub is not None:
+        return _from_hub(model.name, model.weights, say, weights)
+    return _from_package(model.name, model.weights, say)
 
 
 def identity(model: ModelSpec, path: Path) -> dict[str, str]:
-    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its weight files' sizes."""
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors.index.json")
+    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its commit or weight files' sizes."""
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
     found = {name: short_hash((path / name).read_bytes()) for name in names if (path / name).is_file()}
+    if model.weights.hub is not None:
+        return {**found, "source": model.weights.hub, "commit": path.name}
     sizes = "".join(f"{p.name}:{p.stat().st_size};" for p in sorted(path.glob("*.safetensors")))
-    return {**found, "weights": short_hash(sizes.encode()), "source": model.weights.hub or model.weights.package or "local folder"}
+    return {**found, "source": model.weights.package or "local folder", "weights": short_hash(sizes.encode())}
 
 
 def _local(name: str, path: Path) -> Path:
@@ -50,24 +54,43 @@ def _local(name: str, path: Path) -> Path:
     return path
 
 
-def _from_hub(name: str, weights: WeightsSpec, say: Callable[[str], None]) -> Path:
+_SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt"]
+_UNWANTED_FILES = ["original/*", "*.pth", "*.gguf"]
+
+
+def _from_hub(name: str, source: WeightsSpec, say: Callable[[str], None], weights: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     def fetch(**kwargs: Any) -> Path:
-        unwanted = ["original/*", "*.pth", "*.gguf"]
-        return Path(snapshot_download(str(weights.hub), revision=weights.revision, ignore_patterns=unwanted, **kwargs))
+        wanted = None if weights else _SMALL_FILES
+        found = snapshot_download(
+            str(source.hub), revision=source.revision, allow_patterns=wanted, ignore_patterns=_UNWANTED_FILES, **kwargs
+        )
+        return Path(found)
 
+    with contextlib.suppress(Exception):  # whatever keeps it from the cache, fetching says what is wrong
+        cached = fetch(local_files_only=True)
+        if _is_whole(cached) or not weights:
+            return cached
+    say(f"fetching {source.hub} from the Hub")
     try:
-        return fetch(local_files_only=True)
-    except Exception:
-        say(f"fetching {weights.hub} from the Hub")
-    try:
-        return fetch()
+        found = fetch()
+        if weights and not _is_whole(found):  # offline, the Hub's client returns what it has
+            raise FileNotFoundError(f"{found} lacks weight files")
+        return found
     except Exception as error:
         raise DataError(
-            f"model {name}: cannot fetch {weights.hub} from the Hub ({type(error).__name__}: {error}); on an offline machine, "
+            f"model {name}: cannot fetch {source.hub} from the Hub ({type(error).__name__}: {error}); on an offline machine, "
             "put the model into the Hub cache beforehand or set weights.path to a local folder"
         ) from error
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the weights are there, and not only the small files that planning fetched."""
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        return all((path / name).is_file() for name in set(json.loads(index.read_text())["weight_map"].values()))
+    return any(path.glob("*.safetensors"))
 
 
 def _from_package(name: str, weights: WeightsSpec, say: Callable[[str], None]) -> Path:

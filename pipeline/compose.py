@@ -21,7 +21,7 @@ class Composer:
     def __init__(self, run: Run, spec: SweepSpec, model: ModelSpec) -> None:
         """Load items, variants and the model's tokenizer."""
         self.run, self.spec, self.model = run, spec, model
-        self.builder = PromptBuilder(model.name, checkpoints.folder(model), model.template)
+        self.builder = PromptBuilder(model.name, checkpoints.folder(model, weights=False), model.template)
         self.labels: dict[str, dict[str, int]] = run.prompts()[model.name]["label_token_ids"]
         self.items = {(i.task, i.item_id): i for i in frames.to_records(Item, run.plan_table("items"))}
         self.variants = {v.variant: v for v in frames.to_records(Variant, run.plan_table("variants"))}

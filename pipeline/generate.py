@@ -24,6 +24,8 @@ from pipeline.store import Run, differences, write_json, write_parquet
 
 REPORT_EVERY_S = 0.5
 """Seconds between progress reports of a replica."""
+START_TIMEOUT_S = 3600.0
+"""Seconds an engine may take to start; the largest models load from slow disks in less."""
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ def _generate_model(
     logs = [_log_path(run, model, index) for index in range(placed.num_replicas)]
     with reporter.waiting(f"starting {placed.num_replicas} engine{'s' * (placed.num_replicas > 1)} for {model.name} (log: {logs[0]})"):
         for replica, log in zip(replicas, logs, strict=True):
-            _record_facts(run, model, _get(replica.facts.remote(), log))
+            _record_facts(run, model, _get(replica.facts.remote(), log, START_TIMEOUT_S))
     with reporter.stage(f"generate {model.name}", total, "requests") as stage:
         _follow([replica.work.remote(queue) for replica in replicas], logs, kept, stage)
 
@@ -146,12 +148,12 @@ def _follow(streams: list[Any], logs: list[Path], kept: int, stage: Stage) -> No
         stage.update(kept + together.requests, together.text(time.monotonic() - started) if together.requests else "")
 
 
-def _get(reference: Any, log: Path) -> Any:
+def _get(reference: Any, log: Path, timeout_s: float | None = None) -> Any:
     """What a replica returned, or an EngineError with the end of its log."""
     import ray
 
     try:
-        return ray.get(reference)
+        return ray.get(reference, timeout=timeout_s)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause if isinstance(error.cause, Exception) else error
         if isinstance(cause, (EngineError, StoreError)):
@@ -159,7 +161,7 @@ def _get(reference: Any, log: Path) -> Any:
         raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{quiet.tail(log)}") from error
     except ray.exceptions.RayError as error:
         raise EngineError(
-            f"a replica died ({type(error).__name__}); completions already written are kept, and the same command goes on from there\n"
+            f"a replica died or did not answer ({type(error).__name__}); completions already written are kept, and the same command goes on from there\n"
             f"the end of {log}:\n{quiet.tail(log)}"
         ) from error
 

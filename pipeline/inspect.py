@@ -25,7 +25,7 @@ def show(spec: SweepSpec, task_name: str, item_id: str | None, date: str | None)
     """
     model, task = spec.models[0], tasks.get(task_name)
     item = _item(plan.load(spec.tasks[0], spec.data_root), item_id)
-    builder = PromptBuilder(model.name, checkpoints.folder(model), model.template)
+    builder = PromptBuilder(model.name, checkpoints.folder(model, weights=False), model.template)
     prompt, text = builder.item_prompt(task, item), _date_text(spec, date)
     span = builder.span(prompt, text)
     labels = dict(zip(task.labels(item), builder.label_token_ids(prompt, text, task.labels(item)), strict=True))

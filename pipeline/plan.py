@@ -55,7 +55,7 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
     settings = {
         "sweep": _settled(spec),
         "tasks": {t.name: _task_settings(t, items, spec) for t in spec.tasks},
-        "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say)) for m in spec.models},
+        "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False)) for m in spec.models},
         "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
         | {"datesweep": __version__},
     }
@@ -169,7 +169,7 @@ def check_prompts(model: ModelSpec, spec: SweepSpec, plan: Plan, say: Say) -> di
     Every item is checked under two dates, and the first item of each task under all of them.
     """
     say(f"checking the prompts of {len(plan.items)} items for {model.name}")
-    builder = PromptBuilder(model.name, checkpoints.folder(model, say), model.template)
+    builder = PromptBuilder(model.name, checkpoints.folder(model, say, weights=False), model.template)
     texts = [v.date_text for v in plan.variants if v.date_text]
     labels: dict[str, dict[str, int]] = {}
     longest, total, seen = 0, 0, set[str]()

@@ -78,3 +78,32 @@ def test_another_template_or_tokenizer_is_another_identity(tiny_model: ModelSpec
     assert before == checkpoints.identity(tiny_model, tiny_model_folder)
     (tmp_path / "m" / "chat_template.jinja").write_text("other")
     assert checkpoints.identity(tiny_model, tmp_path / "m") != before
+
+
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Hub cache that holds the small files of `a/b` and no weights, as planning leaves it."""
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub._snapshot_download.constants.HF_HUB_CACHE", str(tmp_path))
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    snapshot = tmp_path / "models--a--b" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--a--b" / "refs").mkdir()
+    (tmp_path / "models--a--b" / "refs" / "main").write_text(commit)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"x": "model-1.safetensors"}}')
+    return snapshot
+
+
+def test_planning_is_content_with_a_hub_models_small_files(hub_cache: Path) -> None:
+    assert checkpoints.folder(model(hub="a/b"), weights=False) == hub_cache
+    assert checkpoints.identity(model(hub="a/b"), hub_cache)["commit"] == hub_cache.name
+
+
+def test_small_files_alone_do_not_pass_for_a_model(hub_cache: Path) -> None:
+    with pytest.raises(DataError, match="cannot fetch a/b"):
+        checkpoints.folder(model(hub="a/b"))
+    (hub_cache / "model-1.safetensors").write_bytes(b"x")
+    assert checkpoints.folder(model(hub="a/b")) == hub_cache
