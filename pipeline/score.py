@@ -85,8 +85,9 @@ def _chunk_rows(task: tasks.Task) -> int:
 
 def _chunk_hash(task: str, outputs: pl.DataFrame) -> str:
     judges = [tasks.get(task).version, *(metrics.get(name).signature() for name in tasks.get(task).metrics)]
-    content = outputs.select(*frames.OUTPUT_KEY, *(c for c in ITEM_COLUMNS if c not in frames.OUTPUT_KEY)).to_dict(as_series=False)
-    return frames.short_hash(json.dumps([judges, content], sort_keys=True).encode())
+    items = outputs.select(ITEM_COLUMNS).unique(maintain_order=True)
+    content = [part.to_dict(as_series=False) for part in (outputs.select(frames.OUTPUT_KEY), items)]
+    return frames.short_hash(json.dumps([judges, *content], sort_keys=True).encode())
 
 
 def _score_chunks(todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int) -> None:
