@@ -1,7 +1,7 @@
 """Throughput and overhead on this machine. Everything goes to standard output; the last line is JSON with units in the keys.
 
 * compose: prompts per second from plan rows to token ids, on one core;
-* overhead: requests per second through composition, window, shard files and scores with an engine that computes nothing;
+* overhead: requests per second through composition and shard files with an engine that computes nothing;
 * engine: tokens per second of real vLLM through the streaming window, against the same ids given to vLLM's own `LLM.generate` at once.
 
 Medians over repeats after a warm-up; the prompts are those of the sweep, so they repeat too.
@@ -91,7 +91,7 @@ def time_engine(run: Run, spec: SweepSpec, model: ModelSpec) -> dict[str, float]
     needed = run.prompts()[model.name]["max_model_len"]
     folder = checkpoints.folder(model)
     cores = os.cpu_count() or 1
-    real = engine.VllmEngine(engine.resolve(spec.engine, model, folder, device="cpu", threads=cores, max_model_len=needed))
+    real = engine.VllmEngine(engine.resolve(spec.engine, model, folder, device=engine.build(), threads=cores, max_model_len=needed))
     cached: list[float] = []
 
     def streamed() -> float:

@@ -1,6 +1,7 @@
 """A model's weights and tokenizer as a local folder: from the Hub, a folder, or a GGUF file in a Python package, converted once."""
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -39,13 +40,35 @@ def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None, *, 
 
 
 def identity(model: ModelSpec, path: Path) -> dict[str, str]:
-    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its commit or weight files' sizes."""
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its commit or a probe of its weights."""
+    names = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
     found = {name: short_hash((path / name).read_bytes()) for name in names if (path / name).is_file()}
     if model.weights.hub is not None:
         return {**found, "source": model.weights.hub, "commit": path.name}
-    sizes = "".join(f"{p.name}:{p.stat().st_size};" for p in sorted(path.glob("*.safetensors")))
-    return {**found, "source": model.weights.package or "local folder", "weights": short_hash(sizes.encode())}
+    files = sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
+    weights = "".join(f"{p.name}:{_probe(p)};" for p in files)
+    return {**found, "source": model.weights.package or "local folder", "weights": short_hash(weights.encode())}
+
+
+def _probe(path: Path, num_blocks: int = 64, block_bytes: int = 1 << 16) -> str:
+    """A hash of a file's size and of blocks spread over it: another training run differs everywhere, and reading all would take minutes."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        blocks = [str(size).encode()]
+        for i in range(num_blocks):
+            file.seek(max(0, size - block_bytes) * i // (num_blocks - 1))
+            blocks.append(file.read(block_bytes))
+    return short_hash(b"".join(blocks))
+
+
+def check_identity(model: ModelSpec, path: Path, planned: dict[str, str]) -> None:
+    """Nothing, or DataError where the checkpoint in `path` is not the one that was planned with."""
+    now = identity(model, path)
+    if changed := sorted(k for k in {*now, *planned} if now.get(k) != planned.get(k)):
+        raise DataError(
+            f"model {model.name}: {', '.join(changed)} in {path} changed since the run was planned; the rest would be another model's. "
+            "Put the old checkpoint back, or plan a new run with --out"
+        )
 
 
 def _local(name: str, path: Path) -> Path:
@@ -55,6 +78,7 @@ def _local(name: str, path: Path) -> Path:
 
 
 _SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt"]
+_NEEDED_TO_PLAN = ["config.json", "tokenizer.json"]
 _UNWANTED_FILES = ["original/*", "*.pth", "*.gguf"]
 
 
@@ -70,7 +94,7 @@ def _from_hub(name: str, source: WeightsSpec, say: Callable[[str], None], weight
 
     with contextlib.suppress(Exception):  # whatever keeps it from the cache, fetching says what is wrong
         cached = fetch(local_files_only=True)
-        if _is_whole(cached) or not weights:
+        if _is_whole(cached) if weights else all((cached / name).is_file() for name in _NEEDED_TO_PLAN):
             return cached
     say(f"fetching {source.hub} from the Hub")
     try:
@@ -100,15 +124,17 @@ def _from_package(name: str, weights: WeightsSpec, say: Callable[[str], None]) -
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    for stale in target.parent.glob(f"{target.name}.part-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    say(f"converting {gguf.name} to {target} (once, under a minute)")
-    part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
-    _convert_gguf(gguf, part)
-    try:
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        # Whoever comes second waits, and then finds the folder. The lock falls with its process, however that ends.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.is_dir():
+            return target
+        for stale in target.parent.glob(f"{target.name}.part-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        say(f"converting {gguf.name} to {target} (once, under a minute)")
+        part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
+        _convert_gguf(gguf, part)
         part.rename(target)
-    except OSError:  # another process was faster
-        shutil.rmtree(part, ignore_errors=True)
     return target
 
 

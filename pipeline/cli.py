@@ -99,11 +99,8 @@ def plan(
                 f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]'
             )
         for name, found in folder.prompts().items():
-            if found["template_shows_clock"]:
-                pinned = spec.model(name).template.clock
-                reporter.say(
-                    f"{name}: its chat template also writes a date of its own, pinned to {pinned} (template.clock in the model file)"
-                )
+            if own := found["template_dates"]:
+                reporter.say(f"{name}: its chat template also writes a date of its own, the same in every prompt: {', '.join(own)}")
         reporter.say(f"next: datesweep generate {folder.folder}")
 
 
@@ -122,8 +119,8 @@ def score(run_folder: RunFolder, address: Address = None, allow_code_execution: 
     from pipeline import score as stage
 
     with _opened(run_folder) as (folder, spec):
-        consenting = spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
-        stage.score(folder, consenting, _reporter(), address)
+        # Consent is not stored in a run: whoever scores it here gives it here.
+        stage.score(folder, spec.model_copy(update={"allow_code_execution": allow_code_execution}), _reporter(), address)
 
 
 @app.command()
@@ -163,13 +160,14 @@ def show(
     date: Annotated[
         str | None, typer.Option("--date", help="A date like 2024-03-05, or `control`; the sweep's first date by default.")
     ] = None,
+    date_format: Annotated[str | None, typer.Option("--format", help="A date format; the sweep's first by default.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model; the sweep's first by default.")] = None,
 ) -> None:
     """Show the exact prompt of an item under a date: its text, its token ids, and which of them hold the date."""
     spec = _spec(sweep, None, None, model, task, True)
     from pipeline import inspect
 
-    _console().print(inspect.show(spec, task, item, date))
+    _console().print(inspect.show(spec, task, item, date, date_format))
 
 
 @app.command("list")

@@ -47,9 +47,7 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     try:
         context = ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
     except ConnectionError as error:
-        raise EngineError(
-            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
-        ) from error
+        raise _unreachable(str(address), error) from error
     try:
         found = ray.cluster_resources()
         yield Resources(num_cpus=int(found.get("CPU", 1)), num_gpus=int(found.get("GPU", 0)))
@@ -68,6 +66,8 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        raise EngineError(
-            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out"
-        ) from None
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> EngineError:
+    return EngineError(f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out")

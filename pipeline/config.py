@@ -6,6 +6,7 @@ is allowed and the nearest valid name. Importing this module, and refusing a bad
 
 import datetime
 import os
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +35,8 @@ def _one_of(kind: str, allowed: list[str]) -> Any:
     return BeforeValidator(check)
 
 
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""A name that is also a part of a path."""
 Day = Annotated[datetime.date, BeforeValidator(_day)]
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
@@ -86,7 +89,7 @@ class TaskSpec(Spec):
 class EngineSpec(Spec):
     """How the engine runs; `auto` values are resolved for the platform in `engine.py` and recorded."""
 
-    name: str = "default"
+    name: Name = "default"
     """Label of this engine setting, a column of every table."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     replicas: Positive | Auto = "auto"
@@ -96,8 +99,8 @@ class EngineSpec(Spec):
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
     max_num_batched_tokens: Positive | Auto = "auto"
-    kv_cache_gib: Annotated[float, Field(gt=0)] = 2.0
-    """Memory for keys and values on CPU."""
+    kv_cache_gib: Positive = 2
+    """Memory for keys and values on CPU, in whole GiB."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     prefix_caching: bool = True
     batch_invariant: bool | Auto = "auto"
@@ -158,7 +161,7 @@ class SimulatedSpec(Spec):
 class ModelSpec(Spec):
     """One model file."""
 
-    name: str
+    name: Name
     title: str
     licence: str
     backend: Literal["vllm", "simulated"] = "vllm"
@@ -176,7 +179,7 @@ class ModelSpec(Spec):
 class SweepSpec(Spec):
     """One sweep file, with its model files read in."""
 
-    name: str
+    name: Name
     title: str = ""
     description: str = ""
     models: Annotated[list[ModelSpec], Field(min_length=1)]
@@ -223,11 +226,10 @@ def model_names() -> list[str]:
     return sorted(p.stem for p in (configs_folder() / "models").glob("*.toml"))
 
 
-def summary(path: Path) -> str:
-    """The `title` of a sweep file, or its first comment; for lists."""
-    lines = path.read_text().splitlines()
-    titles = [line.split("=", 1)[1].strip().strip('"') for line in lines if line.split("=")[0].strip() == "title"]
-    return next(iter([*titles, *(line.lstrip("# ") for line in lines if line.startswith("#"))]), "")
+def summary(path: Path) -> dict[str, str]:
+    """`title` and `licence` of a sweep or model file, empty where it has none; for lists, without checking the rest."""
+    raw = tomllib.loads(path.read_text())
+    return {key: str(raw.get(key, "")) for key in ("title", "licence")}
 
 
 def narrow(

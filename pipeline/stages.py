@@ -12,7 +12,7 @@ from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
 from pipeline.progress import Reporter, duration
 from pipeline.report import Provenance
-from pipeline.store import Run
+from pipeline.store import Run, write_json
 
 
 def default_folder(spec: SweepSpec) -> Path:
@@ -31,7 +31,10 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> dict[str, Any]:
     """
     with reporter.waiting("reading tasks and models"):
         gathered = plan.gather(spec, reporter.say)
-    if not run.claim(gathered.settings):
+    if run.claim(gathered.settings):
+        # Titles, replicas, paths and the like may have changed; the stages that come later read them from here.
+        write_json({**run.manifest(), "sweep": plan.stored(spec)}, run.manifest_path)
+    else:
         with reporter.waiting("checking that every prompt carries its date"):
             plan.write(run, spec, gathered, reporter.say)
     return run.manifest()
@@ -64,8 +67,8 @@ def write_report(run: Run, spec: SweepSpec) -> Path:
         StoreError: there are no tables yet.
     """
     tables = run.tables()
-    if not tables:
-        raise StoreError(f"{run.folder} has no tables yet; run `datesweep analyse {run.folder}` first")
+    if missing := sorted({*registry.names("analyses")} - {*tables}):
+        raise StoreError(f"{run.folder} lacks the tables {', '.join(missing)}; run `datesweep analyse {run.folder}` first")
     return report.write(run.folder, tables, provenance(run, spec))
 
 
@@ -79,10 +82,12 @@ def status_table(run: Run) -> Table:
         missing = sum(rows[s] for s in left)
         text = f"{sum(rows.values()) - missing:,} of {sum(rows.values()):,} completions"
         table.add_row(f"generate {model.name}", text, f"datesweep generate {run.folder}" if left else "")
-    scored = len(list((run.folder / "scores").glob("*/*/*.parquet")))
-    table.add_row("score", f"{scored} files" if scored else "nothing yet", "" if scored else f"datesweep score {run.folder}")
-    tables = sorted(run.tables())
-    table.add_row("analyse", ", ".join(tables) or "nothing yet", "" if tables else f"datesweep analyse {run.folder}")
+    scored, chunks = score.progress(run, spec)
+    table.add_row(
+        "score", f"{scored} of {chunks} chunks" if chunks else "", "" if chunks and scored == chunks else f"datesweep score {run.folder}"
+    )
+    tables, names = sorted(run.tables()), registry.names("analyses")
+    table.add_row("analyse", ", ".join(tables) or "nothing yet", "" if tables == names else f"datesweep analyse {run.folder}")
     page = run.folder / "report.html"
     table.add_row("report", str(page) if page.is_file() else "nothing yet", "" if page.is_file() else f"datesweep report {run.folder}")
     return table
@@ -97,9 +102,12 @@ def provenance(run: Run, spec: SweepSpec) -> Provenance:
         "Run": {"sweep": spec.name, "fingerprint": manifest["fingerprint"][:16], **counts},
         "Dates": _calendar(spec),
         "Metrics": score.signatures(spec),
-        "Data": {name: f"{t['dataset']} ({t['from']}), {t['num_items']} items" for name, t in manifest["settings"]["tasks"].items()},
+        "Data": {
+            name: f"{t['dataset']} ({manifest['data'][name]}), {t['num_items']} items" for name, t in manifest["settings"]["tasks"].items()
+        },
         "Versions": {**manifest["settings"]["versions"], **{k: v for f in facts.values() for k, v in f.get("versions", {}).items()}},
         "Throughput": _throughput(run),
+        "Programs of the model": score.confinement(run),
     }
     for model in spec.models:
         sections[f"Model {model.name}"] = _model_section(spec, model.name, prompts[model.name], facts[model.name])
@@ -108,7 +116,7 @@ def provenance(run: Run, spec: SweepSpec) -> Provenance:
         description=spec.description,
         is_simulated=any(m.backend == "simulated" for m in spec.models),
         narrowing=spec.narrowing,
-        sections=sections,
+        sections={name: rows for name, rows in sections.items() if rows},
     )
 
 
@@ -117,7 +125,7 @@ def _calendar(spec: SweepSpec) -> dict[str, str]:
     return {
         "dates": f"{len(days)}, from {days[0]} to {days[-1]}",
         "formats": ", ".join(calendar.formats),
-        "February 29": "left out" if calendar.leap_day == "skip" else "kept",
+        "February 29": "as listed" if calendar.dates else "left out" if calendar.leap_day == "skip" else "kept",
         "control without a date": "yes" if calendar.control else "no",
         "placebo dates": str(calendar.placebo),
     }
@@ -130,11 +138,11 @@ def _model_section(spec: SweepSpec, name: str, prompts: dict[str, Any], facts: d
     greedy = (
         "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature}, top-p {sampling.top_p}, top-k {sampling.top_k}"
     )
-    shows = "yes, pinned to " + model.template.clock.isoformat() if prompts["template_shows_clock"] else "no"
+    shows = ", ".join(prompts["template_dates"]) or "none"
     return {
         "weights": source + (f" at {model.weights.revision}" if model.weights.revision else ""),
         "licence": model.licence,
-        "chat template": f"hash {prompts['template_hash']}; writes a date of its own: {shows}",
+        "chat template": f"hash {prompts['template_hash']}; dates of its own: {shows}",
         "sampling": f"{greedy}, seed {sampling.seed}",
         "engine": ", ".join(f"{k} {v}" for k, v in facts.get("settings", {}).items()),
         **{k: v for k, v in facts.get("hardware", {}).items() if v},

@@ -72,7 +72,7 @@ def tiny_model(tiny_model_folder: Path) -> ModelSpec:
 def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engine.VllmEngine:
     """The one real vLLM engine of the session, in this process."""
     resolved = engine.resolve(
-        EngineSpec(max_num_seqs=16, kv_cache_gib=1.0), tiny_model, tiny_model_folder, device="cpu", threads=2, max_model_len=512
+        EngineSpec(max_num_seqs=16, kv_cache_gib=1), tiny_model, tiny_model_folder, device="cpu", threads=2, max_model_len=512
     )
     return engine.VllmEngine(resolved)
 

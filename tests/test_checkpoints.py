@@ -92,7 +92,8 @@ def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     snapshot.mkdir(parents=True)
     (tmp_path / "models--a--b" / "refs").mkdir()
     (tmp_path / "models--a--b" / "refs" / "main").write_text(commit)
-    (snapshot / "config.json").write_text("{}")
+    for name in ("config.json", "tokenizer.json"):
+        (snapshot / name).write_text("{}")
     (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"x": "model-1.safetensors"}}')
     return snapshot
 
@@ -107,3 +108,23 @@ def test_small_files_alone_do_not_pass_for_a_model(hub_cache: Path) -> None:
         checkpoints.folder(model(hub="a/b"))
     (hub_cache / "model-1.safetensors").write_bytes(b"x")
     assert checkpoints.folder(model(hub="a/b")) == hub_cache
+
+
+def test_a_cache_without_a_tokenizer_is_not_enough_to_plan_with(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (hub_cache / "tokenizer.json").unlink()
+    said: list[str] = []
+    checkpoints.folder(model(hub="a/b"), said.append, weights=False)
+    assert said == ["fetching a/b from the Hub"]
+
+
+def test_other_weights_in_the_same_folder_are_another_identity(tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(tiny_model_folder, tmp_path / "m")
+    planned = checkpoints.identity(tiny_model, tmp_path / "m")
+    weights = tmp_path / "m" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    weights.write_bytes(content)
+    with pytest.raises(DataError, match="weights in"):
+        checkpoints.check_identity(tiny_model, tmp_path / "m", planned)

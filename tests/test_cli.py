@@ -88,6 +88,10 @@ def test_show_prints_the_prompt_its_ids_and_the_span_of_the_date() -> None:
     assert "1 9690 198" in printed
 
 
+def test_show_writes_the_date_in_a_format() -> None:
+    assert "Current date: 05 Mar 2024." in call("show", "demo", "--task", "gsm8k", "--date", "2024-03-05", "--format", "day_month_year")
+
+
 def test_show_of_the_control_has_no_date() -> None:
     printed = call("show", "demo", "--task", "gsm8k", "--date", CONTROL)
     assert "Current date" not in printed

@@ -51,7 +51,7 @@ max_tokens = 8
 [engine]
 shard_rows = 8
 max_num_seqs = 16
-kv_cache_gib = 1.0
+kv_cache_gib = 1
 """
 
 

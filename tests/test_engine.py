@@ -133,6 +133,9 @@ def test_the_facts_name_versions_and_every_resolved_setting(tiny_engine: VllmEng
     assert facts["settings"]["dtype"] == "float32"
     assert facts["settings"]["stop_token_ids"] == [2]
     assert "folder" not in facts["settings"]
+    assert facts["honoured"]["block_size"] == 32, "read back from vLLM's own configuration"
+    assert facts["honoured"]["chunked_prefill"] is False
+    assert facts["environment"]["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
 
 
 def test_settings_for_a_gpu_ask_for_batch_invariance(tiny_model: ModelSpec, tmp_path: Path) -> None:

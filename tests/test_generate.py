@@ -17,7 +17,7 @@ import pytest
 from pipeline import cluster, frames, generate, plan, stages, tasks
 from pipeline.compose import Composer
 from pipeline.config import EngineSpec, ModelSpec, SamplingSpec, SweepSpec
-from pipeline.errors import EngineError, StoreError
+from pipeline.errors import DataError, EngineError, StoreError
 from pipeline.progress import Reporter
 from pipeline.prompts import PromptBuilder
 from pipeline.records import Completion
@@ -120,10 +120,12 @@ CPU = cluster.Resources(num_cpus=8, num_gpus=0)
 GPUS = cluster.Resources(num_cpus=32, num_gpus=8)
 
 
-def place(engine: EngineSpec, model: dict[str, object], resources: cluster.Resources, shards: int = 100) -> generate.Layout:
+def place(
+    engine: EngineSpec, model: dict[str, object], resources: cluster.Resources, shards: int = 100, build: str = "gpu"
+) -> generate.Layout:
     spec = SweepSpec.model_construct(engine=engine)
     raw = {"name": "m", "title": "m", "licence": "x", "weights": {"path": "m"}, **model}
-    return generate.layout(spec, ModelSpec.model_validate(raw), resources, shards)
+    return generate.layout(spec, ModelSpec.model_validate(raw), resources, shards, build)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,6 @@ def place(engine: EngineSpec, model: dict[str, object], resources: cluster.Resou
         ({"replicas": 2}, {}, CPU, ("cpu", 2, 4, 0)),
         ({}, {}, GPUS, ("gpu", 8, 4, 1)),
         ({}, {"tensor_parallel_size": 4}, GPUS, ("gpu", 2, 16, 4)),
-        ({"device": "cpu"}, {}, GPUS, ("cpu", 1, 32, 0)),
         ({}, {"backend": "simulated"}, GPUS, ("cpu", 1, 32, 0)),
     ],
 )
@@ -142,6 +143,24 @@ def test_replicas_are_gpus_over_tensor_parallel_size_and_one_on_cpu(
 ) -> None:
     placed = place(EngineSpec.model_validate(engine), model, resources)
     assert (placed.device, placed.num_replicas, placed.threads, placed.num_gpus) == expected
+
+
+def test_the_device_is_what_the_installed_vllm_is_built_for() -> None:
+    assert place(EngineSpec(), {}, GPUS, build="cpu").device == "cpu", "a GPU is of no use to vLLM's CPU build"
+    assert place(EngineSpec(device="cpu"), {}, GPUS, build="cpu").device == "cpu"
+    for wanted, build in (("gpu", "cpu"), ("cpu", "gpu")):
+        with pytest.raises(EngineError, match=rf"built for {build}.*extra \[{wanted}\]"):
+            place(EngineSpec.model_validate({"device": wanted}), {}, GPUS, build=build)
+
+
+def test_a_checkpoint_that_changed_after_the_plan_is_refused(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    run = copy_of(simulated_run, tmp_path / "copy")
+    run.completion_path("simulated", 0).unlink()
+    manifest = run.manifest()
+    manifest["settings"]["checkpoints"]["simulated"]["weights"] = "0" * 16
+    run.manifest_path.write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"weights in .* changed since the run was planned"):
+        generate.generate(run, simulated_spec, Reporter())
 
 
 def test_there_are_never_more_replicas_than_shards() -> None:

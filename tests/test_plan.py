@@ -1,4 +1,5 @@
 import datetime
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -6,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import config, frames, plan, stages, store
+from pipeline import config, frames, plan, stages, store, tasks
 from pipeline.config import SweepSpec
 from pipeline.errors import ConfigError, PromptError, StoreError
 from pipeline.progress import Reporter
+from pipeline.prompts import PromptBuilder
 from pipeline.records import Item, PlanRow
 from pipeline.store import Run
 
@@ -114,9 +116,33 @@ def test_a_changed_sweep_in_the_same_folder_is_refused_with_the_keys_that_differ
     assert simulated_run.manifest_path.read_bytes() == before
 
 
-@pytest.mark.parametrize("update", [{"title": "other"}, {"description": "other"}, {"allow_code_execution": True}])
-def test_what_changes_no_completion_may_change(simulated_spec: SweepSpec, simulated_run: Run, update: dict[str, object]) -> None:
-    stages.make_plan(simulated_run, simulated_spec.model_copy(update=update), Reporter())
+@pytest.mark.parametrize(
+    "update", [{"title": "other"}, {"description": "other"}, {"allow_code_execution": True}, {"narrowing": {"--limit": "12"}}]
+)
+def test_what_changes_no_completion_may_change(
+    simulated_spec: SweepSpec, simulated_run: Run, update: dict[str, object], tmp_path: Path
+) -> None:
+    shutil.copytree(simulated_run.folder, tmp_path / "run")
+    stages.make_plan(Run(tmp_path / "run"), simulated_spec.model_copy(update=update), Reporter())
+
+
+def test_the_longest_prompt_counts_the_control_and_every_date(simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path) -> None:
+    builder = PromptBuilder("demo", demo_folder, simulated_spec.models[0].template)
+    items = [(tasks.get(t.name), i) for t in simulated_spec.tasks for i in plan.load(t, simulated_spec.data_root)]
+    texts = ["", *(v.date_text for v in plan.gather(simulated_spec).variants if v.date_text)]
+    needed = max(len(builder.encode(builder.item_prompt(t, i).text(text))) + t.max_tokens for t, i in items for text in texts)
+    assert simulated_run.prompts()["simulated"]["max_model_len"] == needed
+
+
+def test_consent_and_places_are_not_stored_in_the_run(simulated_run: Run) -> None:
+    assert not {"allow_code_execution", "data_root"} & {*simulated_run.manifest()["sweep"]}
+
+
+def test_planning_again_keeps_what_may_change_up_to_date(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    shutil.copytree(simulated_run.folder, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    stages.make_plan(run, simulated_spec.model_copy(update={"title": "new"}), Reporter())
+    assert stages.spec_of(run).title == "new"
 
 
 def test_the_counts_are_what_the_plan_holds(simulated_run: Run, requests: pl.DataFrame) -> None:

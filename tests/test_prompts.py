@@ -1,5 +1,6 @@
 """Prompts on the demo model's real tokenizer, and on templates that do the wrong thing with the date."""
 
+import dataclasses
 import datetime
 import shutil
 from collections.abc import Callable
@@ -96,7 +97,8 @@ def test_the_control_can_leave_the_system_message_out(with_template: Callable[..
     [
         (CHATML.replace("for m in messages", "for m in messages if m['role'] != 'system'"), "drops the system text"),
         (CHATML.replace("+ m['content'] +", "+ m['content'] + m['content'] +"), "shows the date 2 times"),
-        (CHATML.replace("m['content']", "m['content'] | replace('Current date: ', '')"), "exactly once"),
+        (CHATML.replace("m['content']", "m['content'] | replace('Current date: ', '')"), "changes its sentence"),
+        (CHATML.replace("for m in messages", "for m in messages[1:2] + messages[:1] + messages[2:]"), "behind the question"),
         (
             CHATML.replace("m['content'] +", "m['content'] ~ (m['content'] | replace('1987-10-26', '') | length) +"),
             "changes more than the date",
@@ -104,7 +106,7 @@ def test_the_control_can_leave_the_system_message_out(with_template: Callable[..
         ("{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}" + CHATML, "System role not supported"),
         (CHATML + "{{ nothing.here }}", "nothing"),
     ],
-    ids=["drops", "repeats", "loses the sentence", "length", "raises", "undefined"],
+    ids=["drops", "repeats", "loses the sentence", "moves", "length", "raises", "undefined"],
 )
 def test_a_template_that_mistreats_the_date_is_an_error_naming_model_task_and_item(
     with_template: Callable[[str], PromptBuilder], template: str, words: str
@@ -135,8 +137,9 @@ def test_a_template_that_reads_the_clock_gets_the_pinned_one(
 
 
 def test_a_template_with_a_date_of_its_own_is_noticed(builder: PromptBuilder, with_template: Callable[..., PromptBuilder]) -> None:
-    assert with_template(CLOCKED).shows_clock()
-    assert not builder.shows_clock()
+    assert with_template(CLOCKED).own_dates() == ["26 July 2024"]
+    assert with_template("{{ 'Today Date: 26 Jul 2024\n' }}" + CHATML).own_dates() == ["26 Jul 2024"]
+    assert builder.own_dates() == []
 
 
 def test_labels_are_the_single_tokens_that_follow_the_prompt(builder: PromptBuilder) -> None:
@@ -170,4 +173,18 @@ def test_every_dated_prompt_of_every_task_passes_the_treatment_check(builder: Pr
         for item in plan.load(spec, simulated_spec.data_root)[:3]:  # type: ignore[attr-defined]
             prompt = builder.item_prompt(tasks.get(item.task), item)
             assert isinstance(tasks.get(item.task).prompt(item), Prompt)
-            assert prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-12-31"], item.item_id) > 20
+            outside, date = prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-12-31"], item.item_id)
+            assert outside + date == len(builder.encode(prompt.text("2024-03-05")))
+
+
+def test_a_swept_date_that_the_question_or_the_template_also_shows_is_an_error(
+    builder: PromptBuilder, with_template: Callable[..., PromptBuilder]
+) -> None:
+    asks = dataclasses.replace(ITEM, fields={"question": "What was on 2024-03-05?"})
+    prompt = builder.item_prompt(tasks.get("mmlu"), asks)
+    prompts.check_only_date(builder, prompt, ["2024-03-04"], "here")
+    with pytest.raises(PromptError, match="'2024-03-05' also stands elsewhere"):
+        prompts.check_only_date(builder, prompt, ["2024-03-04", "2024-03-05"], "here")
+    constant = with_template("{{ 'Today Date: 26 Jul 2024\n' }}" + CHATML)
+    with pytest.raises(PromptError, match="'26 Jul 2024' also stands elsewhere"):
+        prompts.check_only_date(constant, constant.item_prompt(tasks.get("mmlu"), ITEM), ["26 Jul 2024"], "here")

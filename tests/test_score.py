@@ -60,6 +60,15 @@ def test_scored_chunks_are_kept_and_lost_ones_made_again_to_the_same_bytes(copie
     assert all(p.stat().st_mtime_ns == before[p][1] for p in files[1:])
 
 
+def test_rows_on_which_our_machinery_failed_get_another_chance(copied: Run, simulated_spec: SweepSpec) -> None:
+    [path] = (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet")
+    before = path.read_bytes()
+    pl.read_parquet(path).with_columns(status=pl.lit("failed")).write_parquet(path)
+    assert score.progress(copied, simulated_spec) == (2, 3)
+    score.score(copied, simulated_spec, Reporter())
+    assert path.read_bytes() == before
+
+
 def test_nothing_is_started_when_all_is_scored(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "session", None)
     score.score(copied, simulated_spec, Reporter())

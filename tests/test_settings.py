@@ -54,12 +54,15 @@ def test_every_shipped_sweep_loads(path: Path) -> None:
         ("[engine]\nreplicas = 0", ["engine.replicas", "a number from 1 or 'auto'"]),
         ('[[tasks]]\nname = "mmul"', ["tasks.1.name", "allowed: gsm8k", "did you mean 'mmlu'"]),
         ('[[tasks]]\nname = "mmlu"', ["given twice"]),
+        ('name = "a/b"', ["name", "letters, digits"]),
+        ("[calendar]\nfirst = 2024-01-01T00:00:00", ["calendar.first", "allowed: a date like"]),
         ("nme = 3", ["nme", "given 3", "did you mean 'name'"]),
     ],
 )
 def test_a_fault_says_where_what_was_given_and_what_is_allowed(tmp_path: Path, line: str, words: list[str]) -> None:
     # Keys of the top level must come before the first table.
-    text = f"{line}\n{GOOD}" if "[" not in line.split("\n")[0] else f"{GOOD}\n{line}\n"
+    good = GOOD.replace('name = "good"\n', "") if line.startswith("name") else GOOD
+    text = f"{line}\n{good}" if "[" not in line.split("\n")[0] else f"{good}\n{line}\n"
     message = fault_of(tmp_path, text)
     for word in words:
         assert word in message
@@ -74,6 +77,16 @@ def test_all_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
     for word in ["exactly one of them", "sampling.top_p", "simulatd", "tasks.0.name", "tasks.0.limit", "calendar.step", "calendar.first"]:
         assert word in message
     assert message.startswith("7 faults")
+
+
+def test_a_list_of_tasks_that_is_none_is_a_fault(tmp_path: Path) -> None:
+    assert "tasks: given 3; allowed: a list" in fault_of(tmp_path, 'name = "x"\nmodels = ["simulated"]\ntasks = 3\n')
+
+
+def test_two_model_files_of_one_name_are_a_fault(tmp_path: Path) -> None:
+    for name in ("a.toml", "b.toml"):
+        write(tmp_path, 'name = "same"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n', name)
+    assert "two model files say name = 'same'" in fault_of(tmp_path, GOOD.replace('"simulated"', '"a.toml", "b.toml"'))
 
 
 def test_text_that_is_not_toml_is_reported_with_its_place(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def test_a_report_needs_tables(simulated_run: Run, simulated_spec: SweepSpec, tm
 
     folder = pathlib.Path(str(tmp_path)) / "run"
     shutil.copytree(simulated_run.folder, folder)
-    shutil.rmtree(folder / "tables")
-    with pytest.raises(StoreError, match="datesweep analyse"):
+    (folder / "tables" / "deltas.parquet").unlink()
+    with pytest.raises(StoreError, match="lacks the tables deltas; run `datesweep analyse"):
         stages.write_report(Run(folder), simulated_spec)
 
 

@@ -3,16 +3,12 @@
 With one program per item the unbiased estimator of Chen et al. 2021 (https://arxiv.org/abs/2107.03374, section 2.1) is this share.
 """
 
-import threading
 from typing import ClassVar
 
 from pipeline import sandbox, tasks
 from pipeline.metrics import Array, Metric, Segment
 from pipeline.metrics._ratio import percent
 from pipeline.records import Item, Status
-
-_RETRY = threading.Lock()
-"""Held while a late program gets its second try, so that second tries do not slow each other."""
 
 
 class PassAt1(Metric):
@@ -47,10 +43,8 @@ def _execute(program: str) -> sandbox.ExecutionResult:
     On a busy machine a sound program can be late; one that used up its CPU time would do so anywhere.
     """
     result = sandbox.run(program)
-    if result.status != "timeout" or result.limit == "cpu":
-        return result
-    with _RETRY:
-        return sandbox.run(program)
+    was_late = result.status == "timeout" and result.limit == "wall"
+    return sandbox.run(program) if was_late else result
 
 
 METRIC = PassAt1()
