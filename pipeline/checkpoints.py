@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -133,7 +134,8 @@ def _from_package(name: str, weights: WeightsSpec, say: Callable[[str], None]) -
             shutil.rmtree(stale, ignore_errors=True)
         say(f"converting {gguf.name} to {target} (once, under a minute)")
         part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
-        _convert_gguf(gguf, part)
+        with contextlib.redirect_stderr(io.StringIO()):  # progress bars of the reader
+            _convert_gguf(gguf, part)
         part.rename(target)
     return target
 

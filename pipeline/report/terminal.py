@@ -25,8 +25,11 @@ def delta_table(tables: Mapping[str, pl.DataFrame]) -> "Table":
 
     found = tables["deltas"]
     names = wording.Names(found)
-    table = Table(title="Worst and best date", caption=_CAPTION, pad_edge=False, box=None)
-    for heading in ("model", "task"):
+    models = sorted({names.model(row) for row in found.iter_rows(named=True)})
+    # One model's name goes into the title: long ones would be folded in a column.
+    title = Text(f"Worst and best date: {models[0]}" if len(models) == 1 else "Worst and best date")
+    table = Table(title=title, caption=_CAPTION, pad_edge=False, box=None)
+    for heading in ("model", "task") if len(models) > 1 else ("task",):
         table.add_column(heading, overflow="fold")
     for heading in ("worst", "best", "delta", "chance", "again"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -34,6 +37,7 @@ def delta_table(tables: Mapping[str, pl.DataFrame]) -> "Table":
     for row in found.iter_rows(named=True):
         scores = [wording.number(row[name]) for name in ("worst", "best", "delta", "chance_delta_95")]
         verdict = Text(row["verdict"], style=STYLES.get(row["verdict"], ""))
-        # Text, not str: a model's name may hold square brackets, which rich would read as mark-up.
-        table.add_row(Text(names.model(row)), Text(names.short(row)), *scores, wording.percent(row["placebo_flip_percent"]), verdict)
+        # Text, not str: a name may hold square brackets, which rich would read as mark-up.
+        keys = [Text(names.model(row)), Text(names.short(row))][len(models) == 1 :]
+        table.add_row(*keys, *scores, wording.percent(row["placebo_flip_percent"]), verdict)
     return table
