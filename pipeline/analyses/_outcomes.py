@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline import frames, metrics, records, tasks
 from pipeline.errors import StoreError
-from pipeline.stats import Bools, Floats, Ints, scores_by_date
+from pipeline.stats import Bools, Floats, Ints, paired_flips, scores_by_date
 
 SERIES_KEY = [*frames.RUN_KEY, "metric"]
 """What makes one series of scores over the dates."""
@@ -79,6 +79,12 @@ class Outcomes:
         sweep = {self.columns["variant"][int(c)]: int(c) for c in self.dates(date_format)}
         pairs = [(int(c), sweep[v]) for c in copies if (v := self.columns["variant"][int(c)]) in sweep]
         return np.array([c for c, _ in pairs], dtype=np.int64), np.array([s for _, s in pairs], dtype=np.int64)
+
+    def placebo_flips(self, date_format: str) -> tuple[int, int]:
+        """Placebo copies in one format whose outcome differs from the sweep's, and copies that can be compared."""
+        copies, originals = self.placebos(date_format)
+        both = self.present[:, copies] & self.present[:, originals]
+        return paired_flips(self.codes[:, copies], self.codes[:, originals], both)
 
     def by_variant(self) -> pl.DataFrame:
         """The part of `Evidence.by_variant` for this series."""

@@ -117,7 +117,5 @@ def _control(outcomes: Outcomes) -> float | None:
 
 def _placebo_flip_percent(outcomes: Outcomes, date_format: str) -> float | None:
     """Percent of placebo copies whose outcome differs from the sweep's; None without any."""
-    copies, originals = outcomes.placebos(date_format)
-    both = outcomes.present[:, copies] & outcomes.present[:, originals]
-    num_flips, num_pairs = stats.paired_flips(outcomes.codes[:, copies], outcomes.codes[:, originals], both)
+    num_flips, num_pairs = outcomes.placebo_flips(date_format)
     return 100.0 * num_flips / num_pairs if num_pairs else None

@@ -58,8 +58,7 @@ def _row(outcomes: Outcomes, date_format: str) -> dict[str, Any]:
 def _placebo(outcomes: Outcomes, date_format: str) -> dict[str, Any]:
     """The columns about placebo copies."""
     copies, originals = outcomes.placebos(date_format)
-    both = outcomes.present[:, copies] & outcomes.present[:, originals]
-    num_flips, num_pairs = stats.paired_flips(outcomes.codes[:, copies], outcomes.codes[:, originals], both)
+    num_flips, num_pairs = outcomes.placebo_flips(date_format)
     asked = (outcomes.outputs[:, copies] != 0) & (outcomes.outputs[:, originals] != 0)
     outputs = stats.paired_flips(outcomes.outputs[:, copies], outcomes.outputs[:, originals], asked)
     return {
