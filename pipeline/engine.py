@@ -105,6 +105,8 @@ class VllmEngine:
             EngineError: vLLM is missing or cannot start with these settings.
         """
         _set_environment(settings)
+        # Before vLLM is imported: it adds variables of its own, some of them random.
+        self._environment = {k: v for k, v in sorted(os.environ.items()) if k.startswith("VLLM_") and k not in _NO_MATTER}
         try:
             from vllm import LLM
         except ImportError as error:
@@ -170,7 +172,7 @@ class VllmEngine:
             "backend": "vllm",
             "settings": {**settings, "stop_token_ids": self._stop_token_ids},
             "honoured": self._honoured(),
-            "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("VLLM_") and k not in _NO_MATTER},
+            "environment": self._environment,
             "versions": versions,
             "hardware": hardware,
         }
@@ -189,7 +191,7 @@ class VllmEngine:
             "max_num_seqs": scheduler.max_num_seqs,
             "max_num_batched_tokens": scheduler.max_num_batched_tokens,
             "chunked_prefill": scheduler.enable_chunked_prefill,
-            "attention_backend": str(config.attention_config.backend),
+            "attention_backend": str(config.attention_config.backend or "auto"),
             "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
         }
 

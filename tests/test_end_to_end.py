@@ -1,5 +1,6 @@
 """The whole command on real vLLM, through Ray, on a tiny random model: every kind of task, from sweep file to report."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,3 +111,19 @@ def test_the_figures_of_every_shard_are_kept_apart_from_its_content(finished: tu
     shards = run.telemetry()
     assert sum(s["requests"] for s in shards) == 40
     assert all(0 <= s["cached_tokens"] < s["prompt_tokens"] for s in shards)
+
+
+def test_a_lost_shard_is_made_again_by_a_new_engine_to_the_same_bytes(
+    finished: tuple[Run, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    run, done = finished
+    copy = tmp_path / "run"
+    shutil.copytree(run.folder, copy)
+    lost = Run(copy).completion_path("tiny", 1)
+    lost.unlink()
+    shutil.rmtree(copy / "tables")
+    again = subprocess.run([str(a) for a in (*done.args[:-1], copy)], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert lost.read_bytes() == run.completion_path("tiny", 1).read_bytes()
+    for table in sorted((run.folder / "tables").iterdir()):
+        assert (copy / "tables" / table.name).read_bytes() == table.read_bytes()
