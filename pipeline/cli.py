@@ -63,8 +63,8 @@ def run(
 
     reporter = _reporter()
     with _locked(out or stages.default_folder(spec)) as folder:
-        manifest = stages.make_plan(folder, spec, reporter)
-        reporter.say(_counts(manifest["counts"], folder.folder))
+        stages.make_plan(folder, spec, reporter)
+        reporter.say(stages.plan_line(folder))
         generate.generate(folder, spec, reporter, address)
         score.score(folder, spec, reporter, address)
         stages.analyse(folder, spec, reporter)
@@ -86,21 +86,13 @@ def plan(
     """Check every prompt of a sweep and write down what is to be asked. Needs no GPU and starts no engine."""
     spec = _spec(sweep, limit, dates, models, tasks, allow_code_execution)
     from pipeline import stages
-    from pipeline.dates import skipped_leap_days
 
     reporter = _reporter()
     with _locked(out or stages.default_folder(spec)) as folder:
-        manifest = stages.make_plan(folder, spec, reporter)
-        _console().print(_plan_table(manifest, folder))
-        calendar = spec.calendar
-        if calendar.dates is None and (left_out := skipped_leap_days(calendar.first, calendar.last, calendar.leap_day)):
-            days = ", ".join(map(str, left_out))
-            reporter.say(
-                f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]'
-            )
-        for name, found in folder.prompts().items():
-            if own := found["template_dates"]:
-                reporter.say(f"{name}: its chat template also writes a date of its own, the same in every prompt: {', '.join(own)}")
+        stages.make_plan(folder, spec, reporter)
+        _console().print(stages.plan_table(folder))
+        for note in stages.plan_notes(folder, spec):
+            reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")
 
 
@@ -235,24 +227,6 @@ def _console() -> Any:
     from rich.console import Console
 
     return Console(soft_wrap=False)
-
-
-def _counts(counts: dict[str, int], folder: Path) -> str:
-    return (
-        f"plan: {counts['prompts']:,} prompts ({counts['models']} models x {counts['items']:,} items x {counts['variants']} variants, "
-        f"and the placebo), {counts['prompt_tokens']:,} prompt tokens -> {folder}"
-    )
-
-
-def _plan_table(manifest: dict[str, Any], folder: "Run") -> Any:
-    from rich.table import Table
-
-    table = Table(title=f"plan of {manifest['sweep']['name']}", show_header=False)
-    for name, value in manifest["counts"].items():
-        table.add_row(name.replace("_", " "), f"{value:,}")
-    table.add_row("fingerprint", manifest["fingerprint"][:16])
-    table.add_row("folder", str(folder.folder))
-    return table
 
 
 def main() -> None:

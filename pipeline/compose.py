@@ -16,7 +16,7 @@ from pipeline.store import Run
 
 
 class Composer:
-    """Turns rows of the plan into requests, lazily: a prompt exists only while it is in the engine's window."""
+    """What one model's replica composes with: items, variants, tokenizer, label tokens and sampling."""
 
     def __init__(self, run: Run, spec: SweepSpec, model: ModelSpec) -> None:
         """Load items, variants and the model's tokenizer."""

@@ -43,13 +43,14 @@ def _package_rows(source: Source) -> Iterator[dict[str, Any]]:
 
 def _mirror_rows(source: Source, root: Path) -> Iterator[dict[str, Any]]:
     folder = root / source.dataset / source.config
-    for suffix, builder in ((".parquet", "parquet"), (".jsonl", "json")):
+    for suffix in (".parquet", ".jsonl"):
         path = folder / f"{source.split}{suffix}"
         if path.is_file():
             from datasets import Dataset
 
-            read = Dataset.from_parquet if builder == "parquet" else Dataset.from_json
-            yield from _quietly(lambda read=read, path=path: read(str(path), keep_in_memory=True))
+            _silence()
+            read = Dataset.from_parquet if suffix == ".parquet" else Dataset.from_json
+            yield from read(str(path), keep_in_memory=True)
             return
     raise DataError(
         f"{source.dataset} is not in the mirror {root}: looked for {folder / source.split}.parquet and .jsonl; "
@@ -60,8 +61,9 @@ def _mirror_rows(source: Source, root: Path) -> Iterator[dict[str, Any]]:
 def _hub_rows(source: Source) -> Iterator[dict[str, Any]]:
     from datasets import load_dataset
 
+    _silence()
     try:
-        yield from _quietly(lambda: load_dataset(source.dataset, source.config, split=source.split))
+        yield from load_dataset(source.dataset, source.config, split=source.split)
     except Exception as error:
         raise DataError(
             f"cannot read {source.dataset} ({source.config}, {source.split}) from the Hub: {type(error).__name__}: {error}; "
@@ -69,9 +71,8 @@ def _hub_rows(source: Source) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def _quietly(read: Any) -> Any:
-    """What `read()` returns, with the progress bars of `datasets` off; the terminal belongs to our own."""
+def _silence() -> None:
+    """Switch off the progress bars of `datasets`; the terminal belongs to our own."""
     from datasets import disable_progress_bars
 
     disable_progress_bars()
-    return read()

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from pipeline import analyses, plan, registry, report, score
 from pipeline.config import SweepSpec
+from pipeline.dates import skipped_leap_days
 from pipeline.errors import StoreError
 from pipeline.progress import Reporter, duration
 from pipeline.report import Provenance
@@ -23,8 +24,8 @@ def default_folder(spec: SweepSpec) -> Path:
     return Path("runs") / f"{spec.name}-narrowed-{suffix}"
 
 
-def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> dict[str, Any]:
-    """The manifest of `run`, planned now or, for exactly these settings, before.
+def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
+    """Plan `run`, unless it was planned before with exactly these settings.
 
     Raises:
         StoreError: the folder holds a run of other settings.
@@ -37,7 +38,36 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> dict[str, Any]:
     else:
         with reporter.waiting("checking that every prompt carries its date"):
             plan.write(run, spec, gathered, reporter.say)
-    return run.manifest()
+
+
+def plan_line(run: Run) -> str:
+    """What `run` asks, in one line."""
+    counts = run.manifest()["counts"]
+    asked = f"{counts['models']} models x {counts['items']:,} items x {counts['variants']} variants, and the placebo"
+    return f"plan: {counts['prompts']:,} prompts ({asked}), {counts['prompt_tokens']:,} prompt tokens -> {run.folder}"
+
+
+def plan_table(run: Run) -> Table:
+    """What `run` asks, in numbers."""
+    manifest = run.manifest()
+    table = Table(title=f"plan of {manifest['sweep']['name']}", show_header=False)
+    for name, value in manifest["counts"].items():
+        table.add_row(name.replace("_", " "), f"{value:,}")
+    table.add_row("fingerprint", manifest["fingerprint"][:16])
+    table.add_row("folder", str(run.folder))
+    return table
+
+
+def plan_notes(run: Run, spec: SweepSpec) -> list[str]:
+    """What a user should know of a plan: a February 29 that was left out, dates that a chat template writes by itself."""
+    calendar, notes = spec.calendar, []
+    if calendar.dates is None and (left_out := skipped_leap_days(calendar.first, calendar.last, calendar.leap_day)):
+        days = ", ".join(map(str, left_out))
+        notes.append(f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]')
+    for name, found in run.prompts().items():
+        if own := found["template_dates"]:
+            notes.append(f"{name}: its chat template also writes a date of its own, the same in every prompt: {', '.join(own)}")
+    return notes
 
 
 def spec_of(run: Run) -> SweepSpec:
