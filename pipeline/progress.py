@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 LOG_EVERY_S = 15.0
@@ -29,7 +30,7 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -38,7 +39,7 @@ class Reporter:
             self.say(text)
             yield
             return
-        with self.console.status(text):
+        with self.console.status(escape(text)):
             yield
 
     @contextlib.contextmanager

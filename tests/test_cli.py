@@ -109,7 +109,7 @@ def test_status_says_what_is_done_and_what_comes_next(simulated_run: Run, tmp_pa
 def test_a_planned_run_says_what_to_do_next(tmp_path: Path) -> None:
     printed = call("plan", "full-year-cpu", "--limit", "1", "--out", str(tmp_path / "run"))
     assert "2024-02-29 is left out" in printed
-    assert 'leap_day = "keep"' in printed
+    assert '`leap_day = "keep"` under [calendar]' in printed
     assert f"datesweep generate {tmp_path / 'run'}" in printed.replace("\n", "")
     assert "generate" in call("status", str(tmp_path / "run"))
     assert "generation is not complete" in call("score", str(tmp_path / "run"), code=2)

@@ -50,3 +50,13 @@ def test_the_live_line_fits_80_columns_with_millions_of_requests() -> None:
     assert "4,999,999/5,125,330" in text.getvalue()
     assert "123,456 tokens/s" in text.getvalue()
     assert "…" not in text.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_square_brackets_are_text_and_not_mark_up(terminal: bool) -> None:
+    to, text = reporter(terminal)
+    to.say("keep it under [calendar]")
+    with to.waiting("log: runs/[red]/x"):
+        pass
+    assert "[calendar]" in text.getvalue()
+    assert "runs/[red]/x" in text.getvalue()
