@@ -4,6 +4,7 @@ The same requests, label and text ones together as in a sweep, are answered unde
 what the others are compared with.
 """
 
+import datetime
 import itertools
 import math
 import os
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from pipeline import tasks
-from pipeline.config import EngineSpec, ModelSpec
+from pipeline.config import CalendarSpec, ConditionsSpec, EngineSpec, ModelSpec
 from pipeline.engine import VllmEngine, resolve
 from pipeline.prompts import PromptBuilder
-from pipeline.records import Item, Output, Request, Sampling
+from pipeline.records import Item, Output, Request, Sampling, Variant
+from pipeline.variants import variants
 
-DATES = ("2024-01-01", "2024-05-17", "2024-10-30")
+DATES = (datetime.date(2024, 1, 1), datetime.date(2024, 5, 17), datetime.date(2024, 10, 30))
 MAX_TOKENS = 16
 """Length of a greedy text; where two of its tokens are nearly as likely, one changed bit sends it another way."""
 
@@ -104,21 +106,22 @@ class EngineRow:
 
 def requests(model: ModelSpec, folder: Path) -> list[Request]:
     """Label requests of `CHOICES` and text requests of `PROBLEMS` on several `DATES`, rendered as a sweep renders its own."""
-    builder = PromptBuilder(model.name, folder, model.template)
+    builder = PromptBuilder(model, folder)
     chosen = [_item("mmlu", question, list(options)) for question, options in CHOICES]
     written = [_item("gsm8k", question, []) for question in PROBLEMS]
     # Texts on fewer dates: one at a time, they take most of the time.
-    pairs = [*itertools.product(chosen, DATES), *itertools.product(written, DATES[:2])]
-    return [_request(builder, item, date, position) for position, (item, date) in enumerate(pairs)]
+    dated = variants(CalendarSpec(dates=list(DATES), control=False), ConditionsSpec())
+    pairs = [*itertools.product(chosen, dated), *itertools.product(written, dated[:2])]
+    return [_request(builder, item, variant, position) for position, (item, variant) in enumerate(pairs)]
 
 
 def _item(task: str, question: str, options: list[str]) -> Item:
     return Item(task=task, item_id=question, group="", fields={"question": question}, options=options, target="", references=[])
 
 
-def _request(builder: PromptBuilder, item: Item, date: str, position: int) -> Request:
-    task = tasks.get(item.task)
-    prompt, labels = builder.item_prompt(task, item), task.labels(item)
+def _request(builder: PromptBuilder, item: Item, variant: Variant, position: int) -> Request:
+    task, date = tasks.get(item.task), variant.date_text
+    prompt, labels = builder.item_prompt(task, item, variant), builder.labels(task, item)
     return Request(
         position=position,
         token_ids=builder.encode(prompt.text(date)),

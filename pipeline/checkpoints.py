@@ -1,27 +1,19 @@
 """A model's weights and tokenizer as a local folder: from the Hub, a folder, or a GGUF file in a Python package, converted once."""
 
 import contextlib
-import fcntl
 import importlib.util
 import io
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pipeline import cache
 from pipeline.config import ModelSpec, WeightsSpec
 from pipeline.errors import DataError
 from pipeline.frames import short_hash
-
-
-def cache_folder() -> Path:
-    """Where converted models are kept: DATESWEEP_CACHE, else `datesweep` in the user's cache folder."""
-    if folder := os.environ.get("DATESWEEP_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "datesweep"
 
 
 def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None, *, weights: bool = True) -> Path:
@@ -80,34 +72,51 @@ def _local(name: str, path: Path) -> Path:
 
 _SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt"]
 _NEEDED_TO_PLAN = ["config.json", "tokenizer.json"]
-_UNWANTED_FILES = ["original/*", "*.pth", "*.gguf"]
+_UNWANTED_FILES = ["original/*", "metal/*", "*.pth", "*.gguf"]
+"""Further copies of the weights, in forms that the engine does not read."""
+
+
+def is_here(model: ModelSpec, *, weights: bool = True) -> bool:
+    """Whether `folder` would need no network for `model`, as far as this machine's files tell."""
+    return model.weights.hub is None or _cached(model.weights, weights) is not None
 
 
 def _from_hub(name: str, source: WeightsSpec, say: Callable[[str], None], weights: bool) -> Path:
-    from huggingface_hub import snapshot_download
-
-    def fetch(**kwargs: Any) -> Path:
-        wanted = None if weights else _SMALL_FILES
-        found = snapshot_download(
-            str(source.hub), revision=source.revision, allow_patterns=wanted, ignore_patterns=_UNWANTED_FILES, **kwargs
-        )
-        return Path(found)
-
-    with contextlib.suppress(Exception):  # whatever keeps it from the cache, fetching says what is wrong
-        cached = fetch(local_files_only=True)
-        if _is_whole(cached) if weights else all((cached / name).is_file() for name in _NEEDED_TO_PLAN):
-            return cached
+    if cached := _cached(source, weights):
+        return cached
     say(f"fetching {source.hub} from the Hub")
     try:
-        found = fetch()
-        if weights and not _is_whole(found):  # offline, the Hub's client returns what it has
+        found = _snapshot(source, weights, revision=source.revision or _begun_commit(source))
+        if weights and not _is_whole(found):  # offline, the Hub's client may return what it has
             raise FileNotFoundError(f"{found} lacks weight files")
         return found
     except Exception as error:
-        raise DataError(
-            f"model {name}: cannot fetch {source.hub} from the Hub ({type(error).__name__}: {error}); on an offline machine, "
-            "put the model into the Hub cache beforehand or set weights.path to a local folder"
-        ) from error
+        raise DataError(_cannot_fetch(name, source, error)) from error
+
+
+def _snapshot(source: WeightsSpec, weights: bool, **kwargs: Any) -> Path:
+    from huggingface_hub import snapshot_download
+
+    wanted = None if weights else _SMALL_FILES
+    return Path(snapshot_download(str(source.hub), allow_patterns=wanted, ignore_patterns=_UNWANTED_FILES, **kwargs))
+
+
+def _cached(source: WeightsSpec, weights: bool) -> Path | None:
+    """The folder in the Hub cache that holds `source`, None if it is not there or lacks something."""
+    with contextlib.suppress(Exception):  # whatever keeps it from the cache, fetching says what is wrong
+        cached = _snapshot(source, weights, revision=source.revision, local_files_only=True)
+        if _is_whole(cached) if weights else all((cached / name).is_file() for name in _NEEDED_TO_PLAN):
+            return cached
+    return None
+
+
+def _begun_commit(source: WeightsSpec) -> str | None:
+    """The commit of which a part is in the cache: the rest is taken from the same one, though the Hub may have a newer by now."""
+    from huggingface_hub import snapshot_download
+
+    with contextlib.suppress(Exception):
+        return Path(snapshot_download(str(source.hub), allow_patterns=["config.json"], local_files_only=True)).name
+    return None
 
 
 def _is_whole(path: Path) -> bool:
@@ -115,19 +124,31 @@ def _is_whole(path: Path) -> bool:
     index = path / "model.safetensors.index.json"
     if index.is_file():
         return all((path / name).is_file() for name in set(json.loads(index.read_text())["weight_map"].values()))
-    return any(path.glob("*.safetensors"))
+    # One part of several, whose list did not arrive, is not a model.
+    return any("-of-" not in p.name for p in path.glob("*.safetensors"))
+
+
+def _cannot_fetch(name: str, source: WeightsSpec, error: Exception) -> str:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import GatedRepoError
+
+    what = f"model {name}: cannot fetch {source.hub} from the Hub ({type(error).__name__}: {error}); "
+    if isinstance(error, GatedRepoError):
+        page = f"{constants.ENDPOINT}/{source.hub}"
+        return what + f"accept its licence at {page}, log in with `hf auth login` (or set HF_TOKEN), and try again"
+    return what + (
+        "on an offline machine, put the model into the Hub cache beforehand (`datesweep fetch`, on one with network) "
+        "or set weights.path to a local folder"
+    )
 
 
 def _from_package(name: str, weights: WeightsSpec, say: Callable[[str], None]) -> Path:
     gguf = _package_file(name, weights)
-    target = cache_folder() / "models" / f"{gguf.stem}-{short_hash(f'{gguf.name}:{gguf.stat().st_size}:fp32-v1'.encode())}"
+    target = cache.folder() / "models" / f"{gguf.stem}-{short_hash(f'{gguf.name}:{gguf.stat().st_size}:fp32-v1'.encode())}"
     # Done if and only if the renamed folder exists: a half conversion has another name and is swept away.
     if target.is_dir():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f"{target.name}.lock").open("w") as lock:
-        # Whoever comes second waits, and then finds the folder. The lock falls with its process, however that ends.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with cache.locked(target):
         if target.is_dir():
             return target
         for stale in target.parent.glob(f"{target.name}.part-*"):

@@ -39,8 +39,16 @@ Limit = Annotated[int | None, typer.Option("--limit", help="At most this many it
 Dates = Annotated[
     str | None, typer.Option("--dates", help="Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to spread.")
 ]
-Models = Annotated[str | None, typer.Option("--models", help="Only these models of the sweep, separated by commas.")]
-Tasks = Annotated[str | None, typer.Option("--tasks", help="Only these tasks of the sweep, separated by commas.")]
+Models = Annotated[
+    str | None, typer.Option("--models", help="Only these models, separated by commas: of the sweep, of configs/models, or .toml files.")
+]
+Tasks = Annotated[
+    str | None, typer.Option("--tasks", help="Only these tasks of the sweep, separated by commas: mmlu, or mmlu.cot for one style.")
+]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run gets their name."),
+]
 Consent = Annotated[bool, typer.Option("--allow-code-execution", help="Run programs that the model writes (HumanEval), confined.")]
 Address = Annotated[str | None, typer.Option("--address", help="An existing Ray cluster, e.g. auto; by default one is started here.")]
 
@@ -53,15 +61,17 @@ def run(
     dates: Dates = None,
     models: Models = None,
     tasks: Tasks = None,
+    engine: Engine = None,
     allow_code_execution: Consent = False,
     address: Address = None,
 ) -> None:
     """Do everything: plan, generate, score, analyse, report. Given again, it goes on where it stopped."""
-    spec = _spec(sweep, limit, dates, models, tasks, allow_code_execution)
-    from pipeline import generate, score, stages
+    spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
+    from pipeline import fetch, generate, score, stages
     from pipeline.report import terminal
 
     reporter = _reporter()
+    fetch.check_present(spec)
     with _locked(out or stages.default_folder(spec)) as folder:
         stages.make_plan(folder, spec, reporter)
         reporter.say(stages.plan_line(folder))
@@ -81,15 +91,20 @@ def plan(
     dates: Dates = None,
     models: Models = None,
     tasks: Tasks = None,
+    engine: Engine = None,
     allow_code_execution: Consent = False,
+    check_gold: Annotated[bool, typer.Option("--check-gold", help="Also prove that every right answer gets full marks.")] = False,
 ) -> None:
     """Check every prompt of a sweep and write down what is to be asked. Needs no GPU and starts no engine."""
-    spec = _spec(sweep, limit, dates, models, tasks, allow_code_execution)
+    spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
     from pipeline import stages
 
     reporter = _reporter()
     with _locked(out or stages.default_folder(spec)) as folder:
-        stages.make_plan(folder, spec, reporter)
+        plan = stages.make_plan(folder, spec, reporter)
+        if check_gold:
+            stages.check_gold(plan, spec, reporter)
+        _console().print(stages.task_table(plan))
         _console().print(stages.plan_table(folder))
         for note in stages.plan_notes(folder, spec):
             reporter.say(note)
@@ -99,9 +114,11 @@ def plan(
 @app.command()
 def generate(run_folder: RunFolder, address: Address = None) -> None:
     """Make the completions of a planned run that are not there yet."""
+    from pipeline import fetch
     from pipeline import generate as stage
 
     with _opened(run_folder) as (folder, spec):
+        fetch.check_present(spec)
         stage.generate(folder, spec, _reporter(), address)
 
 
@@ -145,26 +162,52 @@ def status(run_folder: RunFolder) -> None:
 
 
 @app.command()
+def fetch(sweep: Sweep, models: Models = None, tasks: Tasks = None) -> None:
+    """Download the models and data of a sweep once, for machines without network, and print what is pinned."""
+    spec = _spec(sweep, None, None, models, tasks, None, True)
+    from pipeline import fetch as stage
+
+    _console().print(stage.fetch(spec, _reporter()))
+
+
+@app.command()
+def join(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders of one sweep under several engine settings.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Also write the joined scores to this .parquet or .csv file.")] = None,
+) -> None:
+    """Compare runs that differ in the engine only: batch size, precision, GPU."""
+    from pipeline import joined
+
+    frame = joined.joined(runs)
+    _console().print(joined.table(frame))
+    if out is not None:
+        joined.write(frame, out)
+        _reporter().say(f"joined: {out}")
+
+
+@app.command()
 def show(
     sweep: Sweep,
-    task: Annotated[str, typer.Option("--task", help="The task.")],
+    task: Annotated[str, typer.Option("--task", help="The task, or one style of it: mmlu, mmlu.five_shot.")],
     item: Annotated[str | None, typer.Option("--item", help="The item's id; the first item by default.")] = None,
     date: Annotated[
         str | None, typer.Option("--date", help="A date like 2024-03-05, or `control`; the sweep's first date by default.")
     ] = None,
-    date_format: Annotated[str | None, typer.Option("--format", help="A date format; the sweep's first by default.")] = None,
+    condition: Annotated[
+        str | None, typer.Option("--condition", help="What else is varied, e.g. iso;placement=user_end; the sweep's first by default.")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model; the sweep's first by default.")] = None,
 ) -> None:
     """Show the exact prompt of an item under a date: its text, its token ids, and which of them hold the date."""
-    spec = _spec(sweep, None, None, model, task, True)
+    spec = _spec(sweep, None, None, model, task, None, True)
     from pipeline import inspect
 
-    _console().print(inspect.show(spec, task, item, date, date_format))
+    _console().print(inspect.show(spec, item, date, condition))
 
 
 @app.command("list")
 def list_names(
-    kind: Annotated[str, typer.Argument(help="tasks, models, metrics, formats, sweeps, or all.")] = "all",
+    kind: Annotated[str, typer.Argument(help="tasks, models, metrics, formats, conditions, sweeps, or all.")] = "all",
 ) -> None:
     """List what there is to name in a sweep."""
     from pipeline import inspect
@@ -178,18 +221,25 @@ def bench(
     engine: Annotated[bool, typer.Option(help="Also time real vLLM, which takes a minute or two.")] = True,
 ) -> None:
     """Measure throughput and overhead on this machine; the last line is JSON with units in the keys."""
-    spec = _spec(sweep, None, None, None, None, True)
+    spec = _spec(sweep, None, None, None, None, None, True)
     from pipeline import bench as benchmarks
 
     benchmarks.main(spec, with_engine=engine, reporter=_reporter())
 
 
 def _spec(
-    sweep: str, limit: int | None, dates: str | None, models: str | None, tasks: str | None, allow_code_execution: bool
+    sweep: str,
+    limit: int | None,
+    dates: str | None,
+    models: str | None,
+    tasks: str | None,
+    engine: str | None,
+    allow_code_execution: bool,
 ) -> "SweepSpec":
-    from pipeline import config, settings
+    from pipeline import narrowing, settings
 
-    spec = config.narrow(settings.load_sweep(sweep), limit=limit, days=dates, models=models, tasks=tasks)
+    spec = narrowing.set_engine(settings.load_sweep(sweep), engine)
+    spec = narrowing.narrow(spec, limit=limit, days=dates, models=models, tasks=tasks)
     return spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from pipeline import dates, registry
+from pipeline import conditions, dates, registry
 from pipeline.errors import ConfigError, nearest
 
 
@@ -43,6 +43,11 @@ NotNegative = Annotated[int, Field(ge=0)]
 Auto = Literal["auto"]
 TaskName = Annotated[str, _one_of("task", registry.names("tasks"))]
 FormatName = Annotated[str, _one_of("date format", list(dates.DATE_FORMATS))]
+PlacementName = Annotated[str, _one_of("placement", list(conditions.PLACEMENTS))]
+WordingName = Annotated[str, _one_of("wording", list(conditions.WORDINGS))]
+LocationName = Annotated[str, _one_of("location", list(conditions.LOCATIONS))]
+StyleName = Annotated[str, _one_of("style", ["zero_shot", "five_shot", "cot"])]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 class Spec(BaseModel):
@@ -60,8 +65,10 @@ class CalendarSpec(Spec):
     """Days from one swept date to the next."""
     leap_day: Literal["skip", "keep"] = "skip"
     """`skip` leaves February 29 out, so that 2024 has the paper's 365 dates."""
-    dates: Annotated[list[Day], Field(min_length=1)] | None = None
-    """The dates themselves, instead of first, last and step."""
+    dates: list[Day] | None = None
+    """The dates themselves, instead of first, last and step; an empty list asks without a date only."""
+    years: Annotated[list[Annotated[int, Field(ge=1, le=9999)]], Field(min_length=1)] | None = None
+    """Sweep the same days of each of these years, instead of the years that the dates name."""
     formats: Annotated[list[FormatName], Field(min_length=1)] = ["iso"]
     control: bool = True
     """Also ask every item without a date."""
@@ -70,27 +77,46 @@ class CalendarSpec(Spec):
 
     def days(self) -> list[datetime.date]:
         """The swept dates, ascending, without repeats."""
-        if self.dates is not None:
-            return sorted(set(self.dates))
-        return dates.calendar(self.first, self.last, self.step, self.leap_day)
+        listed = self.dates is not None
+        days = sorted(set(self.dates or ())) if listed else dates.calendar(self.first, self.last, self.step, self.leap_day)
+        return days if self.years is None else dates.in_years(days, self.years)
 
 
 class TaskSpec(Spec):
     """One task of a sweep."""
 
     name: TaskName
-    style: Literal["zero_shot"] = "zero_shot"
+    style: StyleName = "zero_shot"
+    rows: Positive | None = None
+    """How many rows the data set must have, so that another edition of it is an error and not another experiment."""
     limit: Positive | None = None
-    """At most this many items, chosen by a hash of their ids; None asks all."""
+    """At most this many items, as evenly from each of the task's groups as may be, chosen by a hash of their ids; None asks all."""
+    subset_seed: NotNegative = 0
+    """Which subset `limit` chooses."""
     max_tokens: Positive | None = None
     """Longest output in tokens, instead of the task's own."""
+
+
+class ConditionsSpec(Spec):
+    """What is varied beside the date. Every list is an axis; the sweep asks every item under every combination of them and of the dates."""
+
+    placements: Annotated[list[PlacementName], Field(min_length=1)] = ["system_start"]
+    """Where the date stands. `template` is the `native` mode: the official chat template, with the swept date in the slot that it has."""
+    wordings: Annotated[list[WordingName], Field(min_length=1)] = ["none"]
+    """What else the system message says, before the task's own text."""
+    option_orders: Annotated[list[NotNegative], Field(min_length=1)] = [0]
+    """Seeded orders of multiple-choice options, different for each question; 0 is the order as loaded."""
+    locations: Annotated[list[LocationName], Field(min_length=1)] = ["none"]
+    """Where the system message says the user is."""
 
 
 class EngineSpec(Spec):
     """How the engine runs; `auto` values are resolved for the platform in `engine.py` and recorded."""
 
     name: Name = "default"
-    """Label of this engine setting, a column of every table."""
+    """Label of this engine setting, a column of every table: name the GPU or the batch size here, where runs are to be joined."""
+    dtype: Dtype = "auto"
+    """Precision of the weights and the computation, instead of the model file's."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     replicas: Positive | Auto = "auto"
     """Engines side by side; `auto` is GPUs / tensor-parallel size, and 1 on CPU."""
@@ -98,13 +124,14 @@ class EngineSpec(Spec):
     """CPU cores of one replica on CPU; `auto` divides the machine's cores among the replicas."""
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
+    """The batch size: the largest number of requests that are computed together."""
     max_num_batched_tokens: Positive | Auto = "auto"
     kv_cache_gib: Positive = 2
     """Memory for keys and values on CPU, in whole GiB."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     prefix_caching: bool = True
     batch_invariant: bool | Auto = "auto"
-    """vLLM's batch-invariant kernels; `auto` asks for them on GPU, and not on CPU, where vLLM has none."""
+    """vLLM's batch-invariant kernels; `auto` asks for them on GPU where the model has them, and not on CPU, where vLLM has none."""
     seed: NotNegative = 0
     shard_rows: Positive = 2048
     """Completions in one file: what a crash can cost, per replica."""
@@ -124,8 +151,20 @@ class WeightsSpec(Spec):
 
 
 class TemplateSpec(Spec):
-    """How the model's chat template is rendered."""
+    """How prompts are rendered.
 
+    In `paper` mode (every placement but `template`) a prompt is the paper's text inside the model's special tokens, with no date but the
+    swept one. In `native` mode (placement `template`) it is the official chat template, with the swept date in the slot that it has.
+    """
+
+    paper: str | None = None
+    """Jinja template of `paper` mode, for models whose own template writes a date; None uses the checkpoint's template."""
+    date_slot: str | None = None
+    """Where the checkpoint's template takes its date from in `native` mode: the name of a template variable, or `clock`."""
+    own_date: Literal["refuse", "keep"] = "refuse"
+    """What to do where the template of `paper` mode writes a date of its own beside the swept one."""
+    system_role: Literal["system", "developer", "user"] = "system"
+    """Role of the message with the system text; `user` puts it before the first user's turn, for templates without a system role."""
     kwargs: dict[str, bool | int | float | str] = {}
     """Extra variables of the template, e.g. `enable_thinking = false`."""
     clock: Day = datetime.date(2024, 7, 26)
@@ -166,11 +205,19 @@ class ModelSpec(Spec):
     licence: str
     backend: Literal["vllm", "simulated"] = "vllm"
     weights: WeightsSpec
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Dtype = "auto"
     """`auto` is float32 on CPU, bfloat16 on GPU."""
     tensor_parallel_size: Positive = 1
     max_model_len: Positive | None = None
     """Longest prompt plus output in tokens; None takes what the plan needs."""
+    batch_invariant: bool = True
+    """Whether vLLM has batch-invariant kernels for the model; where it has not, `auto` does not ask for them."""
+    reads_images: bool = False
+    """Whether the checkpoint also reads images, for which the engine then reserves nothing."""
+    thinking_tokens: NotNegative = 0
+    """Tokens allowed beside a task's longest output, for a model that thinks aloud before it answers."""
+    label_form: Literal["spaced", "bare"] = "spaced"
+    """Label tokens of multiple choice: ` A` behind the prefill `Answer:`, as in the paper, or `A` at the start of the assistant's turn."""
     template: TemplateSpec = TemplateSpec()
     sampling: SamplingSpec = SamplingSpec()
     simulated: SimulatedSpec | None = None
@@ -185,6 +232,7 @@ class SweepSpec(Spec):
     models: Annotated[list[ModelSpec], Field(min_length=1)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
     calendar: CalendarSpec = CalendarSpec()
+    conditions: ConditionsSpec = ConditionsSpec()
     engine: EngineSpec = EngineSpec()
     data_root: str | None = None
     """A local mirror of Hub data sets, relative to the sweep file; None reads DATESWEEP_DATA, else the Hub."""
@@ -230,64 +278,3 @@ def summary(path: Path) -> dict[str, str]:
     """`title` and `licence` of a sweep or model file, empty where it has none; for lists, without checking the rest."""
     raw = tomllib.loads(path.read_text())
     return {key: str(raw.get(key, "")) for key in ("title", "licence")}
-
-
-def narrow(
-    spec: SweepSpec,
-    *,
-    limit: int | None = None,
-    days: str | None = None,
-    models: str | None = None,
-    tasks: str | None = None,
-) -> SweepSpec:
-    """The sweep with fewer items, dates, models or tasks; what was narrowed is kept in `narrowing`.
-
-    `days` is `2024-01-05,2024-07-05`, a range `2024-01-01..2024-01-31`, or a count of dates to spread over the calendar; `models` and
-    `tasks` are names separated by commas.
-
-    Raises:
-        ConfigError: a name or date that the sweep does not have.
-    """
-    changes: dict[str, Any] = {}
-    if limit is not None:
-        if limit < 1:
-            raise ConfigError(f"--limit: given {limit}; allowed: a whole number from 1")
-        changes["tasks"] = [t.model_copy(update={"limit": min(limit, t.limit or limit)}) for t in spec.tasks]
-    if tasks is not None:
-        wanted = _choose("--tasks", tasks, [t.name for t in spec.tasks])
-        changes["tasks"] = [t for t in changes.get("tasks", spec.tasks) if t.name in wanted]
-    if models is not None:
-        wanted = _choose("--models", models, [m.name for m in spec.models])
-        changes["models"] = [m for m in spec.models if m.name in wanted]
-    if days is not None:
-        changes["calendar"] = spec.calendar.model_copy(update={"dates": _choose_days(days, spec.calendar.days())})
-    given = {"--limit": limit, "--dates": days, "--models": models, "--tasks": tasks}
-    return spec.model_copy(update={**changes, "narrowing": {k: str(v) for k, v in given.items() if v is not None}})
-
-
-def _choose(option: str, given: str, allowed: list[str]) -> list[str]:
-    wanted = [name.strip() for name in given.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in allowed]
-    if unknown or not wanted:
-        hints = "".join(nearest(name, allowed) for name in unknown)
-        raise ConfigError(f"{option}: given {given!r}; allowed, as this sweep has them: {', '.join(allowed)}{hints}")
-    return wanted
-
-
-def _choose_days(given: str, allowed: list[datetime.date]) -> list[datetime.date]:
-    form = "a count, dates like 2024-01-05,2024-07-05, or a range like 2024-01-01..2024-01-31"
-    try:
-        if given.isdigit() and int(given) > 0:
-            return dates.spread(allowed, int(given))
-        if ".." in given:
-            first, last = (datetime.date.fromisoformat(part) for part in given.split(".."))
-            days = [d for d in allowed if first <= d <= last]
-        else:
-            days = [datetime.date.fromisoformat(part.strip()) for part in given.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--dates: given {given!r} ({error}); allowed: {form}") from None
-    missing = [d.isoformat() for d in days if d not in allowed]
-    if missing or not days:
-        span = f"{len(allowed)} dates from {allowed[0]} to {allowed[-1]}"
-        raise ConfigError(f"--dates: given {given!r}; not swept: {', '.join(missing) or 'all of it'}; this sweep has {span}")
-    return days

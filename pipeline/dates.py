@@ -1,6 +1,7 @@
 """Calendars and date formats. No function here knows what day it is today."""
 
 import datetime
+from calendar import isleap
 from collections.abc import Callable
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
@@ -34,6 +35,12 @@ def skipped_leap_days(first: datetime.date, last: datetime.date, leap_day: str) 
 def is_leap_day(day: datetime.date) -> bool:
     """Whether `day` is a February 29."""
     return (day.month, day.day) == (2, 29)
+
+
+def in_years(days: list[datetime.date], years: list[int]) -> list[datetime.date]:
+    """The month and day of each of `days` in each of `years`, ascending, without repeats; February 29 only where the year has one."""
+    wanted = {(d.month, d.day) for d in days}
+    return [datetime.date(y, *day) for y in sorted(set(years)) for day in sorted(wanted) if day != (2, 29) or isleap(y)]
 
 
 def spread(dates: list[datetime.date], count: int) -> list[datetime.date]:

@@ -50,6 +50,7 @@ class EngineSettings:
     gpu_memory_utilization: float
     prefix_caching: bool
     batch_invariant: bool
+    reads_images: bool
     seed: int
 
 
@@ -61,12 +62,13 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
     length = model.max_model_len or math.ceil(max_model_len / block) * block
     # Decoding on CPU gains little beyond 64 sequences; on GPU short label prompts with a cached prefix need many to fill a step.
     num_seqs = _or(spec.max_num_seqs, 64 if cpu else 1024)
+    dtype = model.dtype if spec.dtype == "auto" else spec.dtype
     # Prompts are not split on CPU (see VllmEngine), so a step must hold the longest.
     batched = max(_or(spec.max_num_batched_tokens, 2048 if cpu else 16384), length, num_seqs)
     return EngineSettings(
         folder=folder,
         device=device,
-        dtype={"auto": "float32" if cpu else "bfloat16"}.get(model.dtype, model.dtype),
+        dtype={"auto": "float32" if cpu else "bfloat16"}.get(dtype, dtype),
         tensor_parallel_size=model.tensor_parallel_size,
         max_model_len=length,
         block_size=block,
@@ -77,7 +79,8 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
         kv_cache_gib=spec.kv_cache_gib,
         gpu_memory_utilization=spec.gpu_memory_utilization,
         prefix_caching=spec.prefix_caching,
-        batch_invariant=not cpu if spec.batch_invariant == "auto" else spec.batch_invariant,
+        batch_invariant=not cpu and model.batch_invariant if spec.batch_invariant == "auto" else spec.batch_invariant,
+        reads_images=model.reads_images,
         seed=spec.seed,
     )
 
@@ -252,6 +255,8 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         # Compiling for CPU takes minutes and a C++ compiler, and saves less.
         "enforce_eager": cpu,
     }
+    if settings.reads_images:
+        arguments["limit_mm_per_prompt"] = {"image": 0}
     if settings.tensor_parallel_size > 1:
         arguments["distributed_executor_backend"] = "mp"
     if settings.batch_invariant:

@@ -67,9 +67,13 @@ def _json_fields(record: type) -> list[str]:
     return [name for name, hint in typing.get_type_hints(record).items() if typing.get_origin(hint) is dict]
 
 
-def output_id(text: str, label_logprobs: Sequence[float]) -> str:
-    """Name of an output, equal for equal outputs: a hash of the text and of the exact bits of the log-probabilities."""
-    return short_hash(text.encode() + b"\0" + struct.pack(f"<{len(label_logprobs)}d", *label_logprobs))
+def output_id(text: str, label_logprobs: Sequence[float], option_order: int = 0) -> str:
+    """Name of an output, equal for equal outputs: a hash of the text and of the exact bits of the log-probabilities.
+
+    A letter means another option where the options stand in another order, so the order belongs to the name.
+    """
+    order = f"{option_order}\0".encode() if option_order else b""
+    return short_hash(order + text.encode() + b"\0" + struct.pack(f"<{len(label_logprobs)}d", *label_logprobs))
 
 
 def prompt_hash(token_ids: Sequence[int]) -> str:

@@ -291,7 +291,7 @@ class ShardWriter:
             variant=row["variant"],
             replicate=row["replicate"],
             prompt_hash=row["prompt_hash"],
-            output_id=frames.output_id(output.text, output.label_logprobs),
+            output_id=frames.output_id(output.text, output.label_logprobs, row["option_order"]),
             text=output.text,
             label_logprobs=output.label_logprobs,
             finish_reason=output.finish_reason,

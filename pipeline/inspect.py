@@ -8,35 +8,36 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pipeline import checkpoints, config, dates, metrics, plan, registry, tasks
-from pipeline.config import SweepSpec
+from pipeline import asked, checkpoints, conditions, config, dates, metrics, registry, settings, tasks, variants
+from pipeline.config import CalendarSpec, ConditionsSpec, SweepSpec
 from pipeline.errors import ConfigError, nearest
 from pipeline.prompts import PromptBuilder
-from pipeline.records import CONTROL, Item
+from pipeline.records import CONTROL, Item, Variant
 
-KINDS = ("tasks", "models", "metrics", "formats", "sweeps")
+KINDS = ("tasks", "models", "metrics", "formats", "conditions", "sweeps")
 
 
-def show(spec: SweepSpec, task_name: str, item_id: str | None, date: str | None, date_format: str | None) -> Group:
-    """The exact prompt of an item under a date: text with the date marked, token ids, date span, label tokens.
+def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str | None) -> Group:
+    """The exact prompt of an item of the first task for the first model: text with the date marked, token ids, date span, label tokens.
 
     Raises:
-        ConfigError: no such item or date format, or a date that is none.
+        ConfigError: no such item or condition, or a date that is none.
     """
-    model, task = spec.models[0], tasks.get(task_name)
-    item = _item(plan.load(spec.tasks[0], spec.data_root), item_id)
-    builder = PromptBuilder(model.name, checkpoints.folder(model, weights=False), model.template)
-    prompt, text = builder.item_prompt(task, item), _date_text(spec, date, date_format or spec.calendar.formats[0])
-    span = builder.span(prompt, text)
-    labels = dict(zip(task.labels(item), builder.label_token_ids(prompt, text, task.labels(item)), strict=True))
+    model, benchmark = spec.models[0], asked.load(spec.tasks[0], spec.data_root)
+    task, item, variant = benchmark.task, _item(benchmark.items, item_id), _variant(spec, date, condition)
+    builder, shots = PromptBuilder(model, checkpoints.folder(model, weights=False)), benchmark.task.shots(item, benchmark.examples)
+    prompt, text = builder.item_prompt(task, item, variant, shots), variant.date_text
+    span, wanted = builder.span(prompt, text), builder.labels(task, item)
+    labels = dict(zip(wanted, builder.label_token_ids(prompt, text, wanted), strict=True))
     facts = Table(show_header=False, box=None)
     facts.add_row(
         "tokens", f"{len(span.token_ids)}, the date in {span.start}..{span.stop - 1}" if text else f"{len(span.token_ids)}, no date"
     )
-    facts.add_row("right answer", escape(item.target.strip().splitlines()[0] if item.target.strip() else ""))
+    target = tasks.reordered(item, variant.option_order).target.strip()
+    facts.add_row("right answer", escape(target.splitlines()[0] if target else ""))
     if labels:
         facts.add_row("label tokens", ", ".join(f"{label!r} = {token}" for label, token in labels.items()))
-    title = f"{model.name} · {task.name} · {item.item_id} · {text or CONTROL}"
+    title = f"{model.name} · {benchmark.name} · {item.item_id} · {variant.variant}"
     return Group(
         Panel(_marked(prompt.text(text), len(prompt.before), len(text)), title=escape(title)),
         facts,
@@ -55,17 +56,33 @@ def _item(items: list[Item], item_id: str | None) -> Item:
     return items[known.index(item_id)]
 
 
-def _date_text(spec: SweepSpec, date: str | None, date_format: str) -> str:
-    if date_format not in dates.DATE_FORMATS:
-        known = ", ".join(dates.DATE_FORMATS)
-        raise ConfigError(f"--format: given {date_format!r}; allowed: {known}{nearest(date_format, dates.DATE_FORMATS)}")
-    if date == CONTROL:
-        return ""
+def _variant(spec: SweepSpec, date: str | None, condition: str | None) -> Variant:
+    """The variant to show: by default the first of the sweep that has a date, else any date under any condition."""
+    asked_for = variants.variants(spec.calendar, spec.conditions)
+    usual = next((v for v in asked_for if v.date is not None), asked_for[0])
+    name = condition or (CONTROL if date == CONTROL else usual.condition)
+    kind, axes = _parsed(name)
     try:
-        day = spec.calendar.days()[0] if date is None else datetime.date.fromisoformat(date)
+        given = None if date in (None, CONTROL) else datetime.date.fromisoformat(str(date))
     except ValueError as error:
         raise ConfigError(f"--date: given {date!r} ({error}); allowed: a date like 2024-03-05, or {CONTROL}") from None
-    return dates.DATE_FORMATS[date_format](day)
+    day = given or usual.date or datetime.date(2024, 1, 1)
+    calendar = CalendarSpec(dates=[] if kind == CONTROL else [day], formats=["iso" if kind == CONTROL else kind], control=kind == CONTROL)
+    return variants.variants(calendar, axes)[0]
+
+
+def _parsed(condition: str) -> tuple[str, ConditionsSpec]:
+    """The date format, or `control`, and the axes that the name of a condition gives."""
+    kind, *parts = condition.split(";")
+    allowed = [CONTROL, *dates.DATE_FORMATS]
+    if kind not in allowed:
+        raise ConfigError(f"--condition: given {kind!r}; allowed first: {', '.join(allowed)}{nearest(kind, allowed)}")
+    axes = {"placement": "placements", "wording": "wordings", "order": "option_orders", "location": "locations"}
+    given = {axis: value for axis, _, value in (part.partition("=") for part in parts)}
+    if unknown := [axis for axis in given if axis not in axes]:
+        raise ConfigError(f"--condition: given {unknown[0]!r}; allowed: {', '.join(axes)}{nearest(unknown[0], axes)}")
+    raw = {axes[axis]: [int(value) if axis == "order" and value.isdigit() else value] for axis, value in given.items()}
+    return kind, settings.checked(ConditionsSpec, raw, "--condition")
 
 
 def _marked(text: str, start: int, length: int) -> Text:
@@ -89,15 +106,15 @@ def listing(kind: str) -> Group:
     """
     if kind not in (*KINDS, "all"):
         raise ConfigError(f"list: given {kind!r}; allowed: {', '.join(KINDS)}, all{nearest(kind, KINDS)}")
-    makers = {"tasks": _tasks, "models": _models, "metrics": _metrics, "formats": _formats, "sweeps": _sweeps}
+    makers = {"tasks": _tasks, "models": _models, "metrics": _metrics, "formats": _formats, "conditions": _conditions, "sweeps": _sweeps}
     return Group(*(make() for name, make in makers.items() if kind in (name, "all")))
 
 
 def _tasks() -> Table:
-    table = Table("task", "what it is", "answer", "metrics", "data", "licence", title="tasks", title_justify="left")
+    table = Table("task", "what it is", "styles", "metrics", "data", "licence", title="tasks", title_justify="left")
     for task in map(tasks.get, registry.names("tasks")):
-        source = task.source
-        table.add_row(task.name, task.title, task.kind, ", ".join(task.metrics), source.package or source.dataset, source.licence)
+        source, styles = task.source, ", ".join(task.styles)
+        table.add_row(task.name, task.title, styles, ", ".join(task.metrics), source.package or source.dataset, source.licence)
     return table
 
 
@@ -121,6 +138,16 @@ def _formats() -> Table:
     table = Table("format", "5 March 2024", title="date formats", title_justify="left")
     for name, write in dates.DATE_FORMATS.items():
         table.add_row(name, write(datetime.date(2024, 3, 5)))
+    return table
+
+
+def _conditions() -> Table:
+    table = Table("axis", "value", "what it means", title="conditions beside the date, for [conditions] in a sweep", title_justify="left")
+    axes = {"placements": conditions.PLACEMENTS, "wordings": conditions.WORDINGS, "locations": conditions.LOCATIONS}
+    for axis, values in axes.items():
+        for name, text in values.items():
+            table.add_row(axis, name, text or "says nothing")
+    table.add_row("option_orders", "0, 1, 2, ...", "0 shows the options as loaded, every other number in a seeded order of its own")
     return table
 
 

@@ -1,24 +1,29 @@
 """Prompts as token ids: a model's own chat template, a pinned clock, one BOS, and proof that the date is there and nothing else moves.
 
-An item is rendered once into what stands before and after its date; every date variant is those two segments around a date text.
-Only this module renders or tokenises. Few-shot turns and splice tokenisation (each segment's ids once) can be added behind `ItemPrompt`.
+An item under one condition is rendered once into what stands before and after its date; every date variant is those two segments around a
+date text. Only this module renders or tokenises. Splice tokenisation (each segment's ids once) can be added behind `ItemPrompt`.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from pipeline.config import TemplateSpec
+from pipeline import tasks
+from pipeline.config import ModelSpec
+from pipeline.dates import DATE_FORMATS
 from pipeline.errors import PromptError
-from pipeline.records import Item
-from pipeline.tasks import Task
+from pipeline.records import Item, Variant
+from pipeline.skeleton import Skeleton, find, is_opaque, shape
+from pipeline.tasks import Prompt, Task
 from pipeline.variants import Message, date_sentence, messages
 
-_PROBES = ("1987-10-26", "2053-04-19")
-"""Two date texts of equal width and no digit group in common, to find out where and how often a template shows the date."""
+_PROBES = (datetime.date(1987, 10, 26), datetime.date(2053, 4, 19))
+"""Two dates of equal width and no digit group in common, to find out where and how often a template shows the date."""
 
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATE_LIKE = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d?/\d\d?/\d{{4}}|\d\d? {_MONTH} \d{{4}}|{_MONTH} \d\d?, \d{{4}}")
@@ -26,16 +31,14 @@ _DATE_LIKE = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d?/\d\d?/\d{{4}}|\d\d? {_MONTH} 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemPrompt:
-    """One item as one model sees it, in segments around the date."""
+    """One item as one model sees it under one condition, in segments around the date; a control is all `before`."""
 
     before: str
     after: str
-    control: str
-    """The whole prompt without a date."""
 
     def text(self, date_text: str) -> str:
-        """The whole prompt with `date_text`, or the control for an empty one."""
-        return f"{self.before}{date_text}{self.after}" if date_text else self.control
+        """The whole prompt with `date_text`, which is empty for a control."""
+        return f"{self.before}{date_text}{self.after}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,70 +76,144 @@ def pinned_clock(day: datetime.date) -> Iterator[None]:
 class PromptBuilder:
     """Renders and tokenises for one model."""
 
-    def __init__(self, model: str, folder: Path, template: TemplateSpec) -> None:
-        """Load the tokenizer in `folder`; `model` is the name used in errors."""
+    def __init__(self, model: ModelSpec, folder: Path) -> None:
+        """Load the tokenizer of `model`, which is in `folder`."""
         from transformers import AutoTokenizer
 
-        self.model, self.template = model, template
+        self.model, self.template = model.name, model.template
+        self.has_bare_labels = model.label_form == "bare"
+        self._skeletons: dict[tuple[object, ...], Skeleton | None] = {}
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         if not self.tokenizer.is_fast:
-            raise PromptError(f"model {model}: its tokenizer has no fast version, which the date span's offsets need; add a tokenizer.json")
+            raise PromptError(
+                f"model {self.model}: its tokenizer has no fast version, which the date span's offsets need; add a tokenizer.json"
+            )
         if not self.tokenizer.chat_template:
-            raise PromptError(f"model {model}: no chat template in {folder}; choose an instruct model or add a chat_template.jinja")
+            raise PromptError(f"model {self.model}: no chat template in {folder}; choose an instruct model or add a chat_template.jinja")
 
-    def render(self, turns: list[Message], clock: datetime.date | None = None) -> str:
+    def render(self, turns: list[Message], placement: str = "system_start", day: datetime.date | None = None, date_text: str = "") -> str:
         """The text that the model's chat template makes of `turns`; a last assistant turn is left open for the model to go on.
 
-        A template that asks for the time gets `clock`, by default the constant of the model file.
+        In `native` mode (`placement` is `template`) the template's own slot gets `day`, written as `date_text`. Else a template that asks
+        for the time gets the constant of the model file, and one that the model file gives for `paper` mode takes the place of the
+        checkpoint's.
         """
-        prefilled = turns[-1]["role"] == "assistant"
-        with pinned_clock(clock or self.template.clock):
+        prefilled, slot = turns[-1]["role"] == "assistant", self.template.date_slot if placement == "template" else None
+        with pinned_clock(day if slot == "clock" and day else self.template.clock):
             return str(
                 self.tokenizer.apply_chat_template(
                     turns,
+                    chat_template=None if placement == "template" else self.template.paper,
                     tokenize=False,
                     add_generation_prompt=not prefilled,
                     continue_final_message=prefilled,
-                    **self.template.kwargs,
+                    **{**self.template.kwargs, **({slot: date_text} if slot and slot != "clock" else {})},
                 )
             )
 
-    def own_dates(self) -> list[str]:
-        """Dates that the chat template writes by itself, beside the swept one: a constant (Llama 3.1) or the pinned clock (gpt-oss)."""
-        text = self.render([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
-        return sorted({found[0] for found in _DATE_LIKE.finditer(text)})
+    def own_dates(self, placement: str = "system_start") -> list[str]:
+        """Dates that the template writes by itself, beside the swept one: a constant (Llama 3.1's own) or the pinned clock (gpt-oss').
+
+        Raises:
+            PromptError: there is one, and the model file does not say that it is to be kept.
+        """
+        role = self.template.system_role
+        turns = [{"role": "user", "content": "u"}] if role == "user" else [{"role": role, "content": "s"}, {"role": "user", "content": "u"}]
+        swept = {write(_PROBES[0]) for write in DATE_FORMATS.values()}
+        text = self.render(turns, placement, _PROBES[0], _PROBES[0].isoformat())
+        found = sorted({date[0] for date in _DATE_LIKE.finditer(text)} - swept)
+        if found and self.template.own_date == "refuse":
+            raise PromptError(
+                f"model {self.model}: its chat template writes a date of its own, {', '.join(found)}, beside the swept one. Give a "
+                "template without it as `paper` under [template] in the model file, or sweep the template's own date with "
+                '`placements = ["template"]` in the sweep, or keep both with `own_date = "keep"`'
+            )
+        return found
 
     def encode(self, text: str) -> list[int]:
         """Token ids of rendered text. The template has written the BOS, so none is added."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def item_prompt(self, task: Task, item: Item) -> ItemPrompt:
-        """The segments of `item`.
+    def item_prompt(
+        self, task: Task, item: Item, variant: Variant, shots: Sequence[Item] = (), *, render: Literal["in_full", "by_skeleton"] = "in_full"
+    ) -> ItemPrompt:
+        """The segments of `item` under the condition of `variant`, whose date does not matter, behind the worked examples `shots`.
+
+        `by_skeleton` fills what the template wrote around the turns of another item, which takes a tenth of the time; it is for templates
+        that were proved to treat the task's texts as opaque.
 
         Raises:
-            PromptError: the template fails, or drops, repeats or moves the date; names model, task and item.
+            PromptError: the template fails, or drops, repeats or moves the date, or changes a text; names model, task and item.
         """
-        prompt, where = task.prompt(item), f"model {self.model}, task {task.name}, item {item.item_id}"
+        where = f"model {self.model}, task {task.name}, item {item.item_id}"
+        prompt = self._formed(task, task.prompt(tasks.reordered(item, variant.option_order), shots))
+        if variant.date is None:
+            return ItemPrompt(before=self._whole(prompt, variant, where, render), after="")
+        probe, other = (self._at(variant, day) for day in _PROBES)
+        before, after = self._split(self._whole(prompt, probe, where, render), probe, where)
+        # A skeleton was proved to change nothing but the date.
+        if render == "in_full" and self._whole(prompt, other, where, render) != f"{before}{other.date_text}{after}":
+            raise PromptError(f"{where}: the chat template changes more than the date when the date changes")
+        question_side = before if variant.placement == "user_end" else after
+        if prompt.user.strip() not in question_side:
+            raise PromptError(f"{where}: the chat template moves the date across the question, or changes the question")
+        return ItemPrompt(before=before, after=after)
+
+    def labels(self, task: Task, item: Item) -> list[str]:
+        """The label texts of `item` in the form that the model file asks for."""
+        return [label.strip() if self.has_bare_labels else label for label in task.labels(item)]
+
+    def _formed(self, task: Task, prompt: Prompt) -> Prompt:
+        """`prompt` without `Answer:` where the labels are to be bare letters at the start of the assistant's turn."""
+        if task.kind != "label" or not self.has_bare_labels:
+            return prompt
+        shots = tuple((user, answer.removeprefix(prompt.prefill).strip()) for user, answer in prompt.shots)
+        return dataclasses.replace(prompt, prefill="", shots=shots)
+
+    def _at(self, variant: Variant, day: datetime.date) -> Variant:
+        return dataclasses.replace(variant, date=day, date_text=DATE_FORMATS[variant.date_format](day))
+
+    def _whole(self, prompt: Prompt, variant: Variant, where: str, render: str) -> str:
+        """The rendered prompt, in which every turn's text must stand as it was given."""
+        if variant.placement == "template" and self.template.date_slot is None:
+            raise PromptError(
+                f"{where}: placement `template` needs a template with a date of its own, and the model file names none; "
+                "say where it is with `date_slot` under [template], or sweep another placement for this model"
+            )
+        turns = messages(prompt, variant, self.template)
         try:
-            first, second = (self.render(messages(prompt, probe, self.template)) for probe in _PROBES)
-            control = self.render(messages(prompt, "", self.template))
+            text = self._filled(turns, variant) if render == "by_skeleton" else self._rendered(turns, variant)
         except Exception as error:
             raise PromptError(f"{where}: the chat template fails: {type(error).__name__}: {error}") from error
-        if (count := first.count(_PROBES[0])) != 1 or date_sentence(_PROBES[0]) not in first:
-            did = (
-                "drops the system text with the date"
-                if count == 0
-                else f"shows the date {count} times"
-                if count > 1
-                else "changes its sentence"
-            )
-            raise PromptError(f"{where}: the chat template {did}; a prompt must hold {date_sentence('<date>')!r} exactly once")
-        before, after = first.split(_PROBES[0])
-        if second != f"{before}{_PROBES[1]}{after}":
-            raise PromptError(f"{where}: the chat template changes more than the date when the date changes")
-        if prompt.user.strip() not in after:
-            raise PromptError(f"{where}: the chat template moves the date behind the question, or changes the question")
-        return ItemPrompt(before=before, after=after, control=control)
+        if lost := next((turn for turn in turns if turn["content"].strip() not in text), None):
+            what = "the date" if variant.date_text and variant.date_text in lost["content"] else "a text"
+            raise PromptError(f"{where}: the chat template drops or changes {what} of role {lost['role']}: {lost['content'][:60]!r}")
+        return text
+
+    def _rendered(self, turns: list[Message], variant: Variant) -> str:
+        return self.render(turns, variant.placement, variant.date, variant.date_text)
+
+    def _filled(self, turns: list[Message], variant: Variant) -> str:
+        """The same as `_rendered`, by a skeleton where there is one for the shape of `turns`."""
+        if not is_opaque(turns):
+            return self._rendered(turns, variant)
+        slot = (variant.date, variant.date_text) if variant.placement == "template" else ()
+        key = (variant.placement == "template", slot, shape(turns))
+        if key not in self._skeletons:
+            self._skeletons[key] = find(turns, lambda marked: self._rendered(marked, variant))
+        skeleton = self._skeletons[key]
+        return skeleton.fill(turns) if skeleton else self._rendered(turns, variant)
+
+    def _split(self, text: str, variant: Variant, where: str) -> tuple[str, str]:
+        """What stands before and after the date of `variant` in `text`."""
+        date, in_slot = variant.date_text, variant.placement == "template"
+        expected = date if in_slot else date_sentence(date)
+        if (count := text.count(date)) != 1 or expected not in text:
+            did = f"shows the date {count} times" if count else "does not show the date"
+            hint = f" written as {variant.date_format} ({date}); sweep the format that the template writes" if in_slot and not count else ""
+            raise PromptError(f"{where}: the chat template {did}{hint}; a prompt must hold {expected!r} exactly once")
+        before, after = text.split(date)
+        return before, after
 
     def span(self, prompt: ItemPrompt, date_text: str) -> TokenSpan:
         """Token ids of `prompt` under `date_text` and the span of the date among them."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 CONTROL = "control"
-"""The variant without a date; it goes through the same code as every other."""
+"""The variant without a date, and the first part of the name of others without one; they go through the same code as every other."""
 
 Status = Literal["scored", "no_answer", "failed", "timeout"]
 """What became of one completion.
@@ -42,16 +42,29 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One condition under which every item is asked."""
+    """One way in which every item is asked: a date, or none, under one condition. Each thing that may be varied has its own column."""
 
     variant: str
-    """The name in the key: `control`, or the date format and the ISO date, as in `iso:2024-03-05`."""
+    """The name in the key: `control`, or the date format and the ISO date, as in `iso:2024-03-05`; what else differs from the usual
+    follows, as in `iso:2024-03-05;placement=user_end;order=3`."""
+    condition: str
+    """The name without the date, as in `iso;placement=user_end;order=3`: variants of one condition differ in nothing but the date."""
     date: datetime.date | None
-    """The date in the prompt; None for the control."""
+    """The date in the prompt; None for a control."""
+    year: int | None
+    """The swept year, where a sweep has several; else None."""
     date_format: str
-    """A name in `dates.DATE_FORMATS`; empty for the control."""
+    """A name in `dates.DATE_FORMATS`; empty for a control."""
     date_text: str
-    """The date as the prompt shows it; empty for the control."""
+    """The date as the prompt shows it; empty for a control."""
+    placement: str
+    """Where the date stands, a name in `conditions.PLACEMENTS`; empty for a control."""
+    wording: str
+    """A name in `conditions.WORDINGS`: what the system message says beside the date; `none` is the task's own text alone."""
+    option_order: int
+    """Number of a seeded order of the answer options; 0 is the order as loaded."""
+    location: str
+    """A name in `conditions.LOCATIONS`: where the prompt says the user is; `none` says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

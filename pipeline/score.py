@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from pipeline import cluster, frames, metrics, sandbox, tasks
+from pipeline.asked import check_consent
 from pipeline.config import ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import StoreError
-from pipeline.plan import check_consent
 from pipeline.progress import Reporter
 from pipeline.records import Item, Score
 from pipeline.store import Run, write_json, write_parquet
@@ -30,7 +30,7 @@ class Chunk:
     path: Path
     """The file of its scores."""
     outputs: pl.DataFrame
-    """`frames.OUTPUT_KEY`, `text`, `label_logprobs` and the columns of the item."""
+    """`frames.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order` and the columns of the item."""
 
 
 def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
@@ -73,7 +73,7 @@ def _is_done(chunk: Chunk) -> bool:
 
 
 def _note_confinement(run: Run, spec: SweepSpec) -> None:
-    if any(tasks.get(t.name).executes_code for t in spec.tasks):
+    if any(tasks.get(t.name, t.style).executes_code for t in spec.tasks):
         write_json({"confinement": sandbox.confinement()}, run.folder / "scores" / "confinement.json")
 
 
@@ -94,17 +94,18 @@ def check_generated(run: Run, spec: SweepSpec) -> None:
 def distinct_outputs(run: Run, model: str, task: str, style: str) -> pl.DataFrame:
     """Distinct (item, output) pairs of one benchmark run, by plan order of items and then by output, with their item's columns."""
     mine = run.completions(model).filter(pl.col("task") == task, pl.col("style") == style)
-    outputs = mine.select(*frames.OUTPUT_KEY, "text", "label_logprobs").unique(subset=frames.OUTPUT_KEY).collect()
+    shown = mine.join(run.plan_table("variants").lazy().select("variant", "option_order"), on="variant", how="left")
+    outputs = shown.select(*frames.OUTPUT_KEY, "text", "label_logprobs", "option_order").unique(subset=frames.OUTPUT_KEY).collect()
     items = run.plan_table("items").with_row_index("rank")
     return outputs.join(items, on=["task", "item_id"], how="inner").sort("rank", "output_id").drop("rank")
 
 
 def _chunks(run: Run, model: ModelSpec, spec: TaskSpec) -> Iterator[Chunk]:
     outputs = distinct_outputs(run, model.name, spec.name, spec.style)
-    folder, size = run.folder / "scores" / model.name / f"{spec.name}.{spec.style}", _chunk_rows(tasks.get(spec.name))
+    folder, size = run.folder / "scores" / model.name / f"{spec.name}.{spec.style}", _chunk_rows(tasks.get(spec.name, spec.style))
     for index, start in enumerate(range(0, outputs.height, size)):
         part = outputs.slice(start, size)
-        yield Chunk(path=folder / f"{index:05d}-{_chunk_hash(spec.name, part)}.parquet", outputs=part)
+        yield Chunk(path=folder / f"{index:05d}-{_chunk_hash(tasks.get(spec.name, spec.style), part)}.parquet", outputs=part)
 
 
 def _chunk_rows(task: tasks.Task) -> int:
@@ -114,8 +115,8 @@ def _chunk_rows(task: tasks.Task) -> int:
     return 100_000 if task.kind == "label" else 1_000
 
 
-def _chunk_hash(task: str, outputs: pl.DataFrame) -> str:
-    judges = [tasks.get(task).version, *(metrics.get(name).signature() for name in tasks.get(task).metrics)]
+def _chunk_hash(task: tasks.Task, outputs: pl.DataFrame) -> str:
+    judges = [task.version, *(metrics.get(name).signature() for name in task.metrics)]
     items = outputs.select(ITEM_COLUMNS).unique(maintain_order=True)
     content = [part.to_dict(as_series=False) for part in (outputs.select(frames.OUTPUT_KEY), items)]
     return frames.short_hash(json.dumps([judges, *content], sort_keys=True).encode())
@@ -142,7 +143,7 @@ def _score_chunks(todo: list[Chunk], resources: cluster.Resources, reporter: Rep
 
 def score_chunk(outputs: pl.DataFrame, path: Path) -> None:
     """Score `outputs`, which belong to one benchmark run, under all metrics of their task, and write the rows to `path`."""
-    task = tasks.get(outputs["task"][0])
+    task = tasks.get(outputs["task"][0], outputs["style"][0])
     answers = outputs.hstack(task.answers(outputs))
     scored = [
         answers.select(*frames.OUTPUT_KEY, "answer", "rule", metric=pl.lit(name)).hstack(metrics.get(name).segments(answers))
@@ -160,4 +161,4 @@ def _drop_stale(run: Run, current: set[Path]) -> None:
 
 def signatures(spec: SweepSpec) -> dict[str, Any]:
     """Metric name -> signature, for the metrics of the sweep's tasks."""
-    return {name: metrics.get(name).signature() for t in spec.tasks for name in tasks.get(t.name).metrics}
+    return {name: metrics.get(name).signature() for t in spec.tasks for name in tasks.get(t.name, t.style).metrics}

@@ -4,12 +4,14 @@ import datetime
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from pipeline.config import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
 from pipeline.errors import ConfigError, nearest
+
+Valid = TypeVar("Valid", bound=Spec)
 
 _ALLOWED = {
     "greater_than_equal": "a number from {ge}",
@@ -120,6 +122,30 @@ def load_model(path: Path, faults: Faults) -> ModelSpec | None:
     return spec.model_copy(update={"weights": weights})
 
 
+def model_file(path: Path) -> ModelSpec:
+    """The model file at `path`.
+
+    Raises:
+        ConfigError: lists every fault of the file.
+    """
+    faults = Faults()
+    spec = load_model(path, faults)
+    faults.raise_if_any()
+    return cast(ModelSpec, spec)
+
+
+def checked(kind: type[Valid], raw: dict[str, Any], origin: str) -> Valid:
+    """Settings of `kind` from options of the command line, which `origin` names.
+
+    Raises:
+        ConfigError: lists every fault.
+    """
+    faults = Faults()
+    found = _validate(kind, raw, Path(origin), faults)
+    faults.raise_if_any()
+    return cast(Valid, found)
+
+
 def _check_weights(raw: Any, path: Path, faults: Faults) -> None:
     if isinstance(raw, dict) and len(given := [k for k in ("hub", "path", "package") if k in raw]) != 1:
         faults.add(path, "weights", f"given {' and '.join(given) or 'none'} of hub, path, package; allowed: exactly one of them")
@@ -133,6 +159,8 @@ def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
         faults.add(path, "calendar.last", f"given {last}, which is before first = {first}; allowed: the same date or a later one")
     if "dates" in raw and (both := [k for k in ("first", "last", "step") if k in raw]):
         faults.add(path, "calendar.dates", f"given together with {', '.join(both)}; allowed: either dates, or first, last and step")
+    if raw.get("dates") == [] and raw.get("control") is False:
+        faults.add(path, "calendar.dates", "empty, and control = false: nothing would be asked; allowed: dates, or the control, or both")
     leap_days = [d for d in (first, last) if type(d) is datetime.date and (d.month, d.day) == (2, 29)]
     if first == last and leap_days and raw.get("leap_day", "skip") == "skip":
         faults.add(path, "calendar.leap_day", 'the only date is a February 29, which "skip" leaves out; allowed here: "keep"')
@@ -150,7 +178,12 @@ def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
     entries = raw["tasks"] if isinstance(raw.get("tasks"), list) else []
     tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in entries if isinstance(t, dict)]
     models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
-    listed: dict[str, list[Any]] = {"tasks": tasks, "models": models}
+    axes = (
+        {f"conditions.{axis}": values for axis, values in raw.get("conditions", {}).items()}
+        if isinstance(raw.get("conditions"), dict)
+        else {}
+    )
+    listed: dict[str, list[Any]] = {"tasks": tasks, "models": models, **{key: v for key, v in axes.items() if isinstance(v, list)}}
     for key, names in listed.items():
         for entry in sorted({str(e) for e in names if names.count(e) > 1}):
             faults.add(path, key, f"{entry} is given twice; allowed: once")

@@ -16,7 +16,9 @@ from pipeline.records import Item, Output, Request
 class Asked:
     """What a simulated engine must know of a request, since it cannot read."""
 
+    task: tasks.Task
     item: Item
+    """The item as it is shown, its options in the order of the request."""
     date: datetime.date | None
 
 
@@ -55,7 +57,7 @@ class SimulatedEngine:
 
     def _output(self, request: Request) -> Output:
         asked = self.asked(request.position)
-        task, right = tasks.get(asked.item.task), self.is_right(asked.item, asked.date)
+        task, right = asked.task, self.is_right(asked.item, asked.date)
         text = task.gold_output(asked.item) if right else "I do not know."
         return Output(
             position=request.position,

@@ -7,25 +7,27 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline import analyses, plan, registry, report, score
+from pipeline import analyses, plan, proofs, registry, report, score, tasks
 from pipeline.config import SweepSpec
 from pipeline.dates import skipped_leap_days
 from pipeline.errors import StoreError
+from pipeline.plan import Plan
 from pipeline.progress import Reporter, duration
 from pipeline.report import Provenance
 from pipeline.store import Run, write_json
 
 
 def default_folder(spec: SweepSpec) -> Path:
-    """`runs/<sweep>`; a narrowed sweep gets a folder of its own, so it never stands in the way of the whole one."""
+    """`runs/<sweep>`; a narrowed sweep, or one with an engine setting of its own, gets a folder of its own."""
+    name = spec.name if spec.engine.name == "default" else f"{spec.name}-{spec.engine.name}"
     if not spec.narrowing:
-        return Path("runs") / spec.name
+        return Path("runs") / name
     suffix = hashlib.sha256(repr(sorted(spec.narrowing.items())).encode()).hexdigest()[:6]
-    return Path("runs") / f"{spec.name}-narrowed-{suffix}"
+    return Path("runs") / f"{name}-narrowed-{suffix}"
 
 
-def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
-    """Plan `run`, unless it was planned before with exactly these settings.
+def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
+    """The plan of `run`, written unless it was planned before with exactly these settings.
 
     Raises:
         StoreError: the folder holds a run of other settings.
@@ -38,12 +40,40 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
     else:
         with reporter.waiting("checking that every prompt carries its date"):
             plan.write(run, spec, gathered, reporter.say)
+    return gathered
+
+
+def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
+    """Prove, for every task, that the right answer of every item gets full marks through the real extraction and metrics.
+
+    Raises:
+        DataError: one does not; names the item and what was read out of its right answer.
+    """
+    for asked in planned.asked:
+        orders = spec.conditions.option_orders
+        with reporter.waiting(f"scoring the {len(asked.items):,} right answers of {asked.name}"):
+            scores = proofs.check_gold(asked, orders)
+        found = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+        reporter.say(f"gold {asked.name}: {found} on {len(asked.items):,} right answers" + f" in {len(orders)} orders" * (len(orders) > 1))
+
+
+def task_table(planned: Plan) -> Table:
+    """How many items each task has, beside the paper's numbers."""
+    table = Table("task", "rows", "asked", "in the paper", "matches", title="tasks", title_justify="left")
+    for asked in planned.asked:
+        task, count = asked.task, len(asked.items)
+        sizes = {"the paper's set": task.paper_items, "the paper's likely subset": task.paper_subset}
+        matches = next((name for name, size in sizes.items() if size == count), "neither: no range over dates to compare with the paper's")
+        paper = " or ".join(f"{size:,}" for size in sizes.values() if size is not None)
+        table.add_row(asked.name, f"{asked.num_rows:,}", f"{count:,}", paper, matches if paper else "")
+    table.columns[0].overflow = "fold"
+    return table
 
 
 def plan_line(run: Run) -> str:
     """What `run` asks, in one line."""
     counts = run.manifest()["counts"]
-    asked = f"{counts['models']} models x {counts['items']:,} items x {counts['variants']} variants, and the placebo"
+    asked = f"{counts['models']} models x {counts['items']:,} items x {counts['variants']:,} variants, and the placebo"
     return f"plan: {counts['prompts']:,} prompts ({asked}), {counts['prompt_tokens']:,} prompt tokens -> {run.folder}"
 
 
@@ -64,6 +94,8 @@ def plan_notes(run: Run, spec: SweepSpec) -> list[str]:
     if calendar.dates is None and (left_out := skipped_leap_days(calendar.first, calendar.last, calendar.leap_day)):
         days = ", ".join(map(str, left_out))
         notes.append(f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]')
+    if len(spec.conditions.option_orders) > 1 and (without := [t.name for t in spec.tasks if not tasks.get(t.name, t.style).has_options]):
+        notes.append(f"{', '.join(without)}: no answer options to reorder, so every order asks the same prompts again")
     for name, found in run.prompts().items():
         if own := found["template_dates"]:
             notes.append(f"{name}: its chat template also writes a date of its own, the same in every prompt: {', '.join(own)}")
@@ -130,7 +162,7 @@ def provenance(run: Run, spec: SweepSpec) -> Provenance:
     counts = {name.replace("_", " "): f"{value:,}" for name, value in manifest["counts"].items()}
     sections = {
         "Run": {"sweep": spec.name, "fingerprint": manifest["fingerprint"][:16], **counts},
-        "Dates": _calendar(spec),
+        "Dates and conditions": _calendar(spec),
         "Metrics": score.signatures(spec),
         "Data": {
             name: f"{t['dataset']} ({manifest['data'][name]}), {t['num_items']} items" for name, t in manifest["settings"]["tasks"].items()
@@ -153,18 +185,19 @@ def provenance(run: Run, spec: SweepSpec) -> Provenance:
 def _calendar(spec: SweepSpec) -> dict[str, str]:
     days, calendar = spec.calendar.days(), spec.calendar
     return {
-        "dates": f"{len(days)}, from {days[0]} to {days[-1]}",
+        "dates": f"{len(days)}, from {days[0]} to {days[-1]}" if days else "none",
         "formats": ", ".join(calendar.formats),
-        "February 29": "as listed" if calendar.dates else "left out" if calendar.leap_day == "skip" else "kept",
+        "February 29": "as listed" if calendar.dates is not None else "left out" if calendar.leap_day == "skip" else "kept",
         "control without a date": "yes" if calendar.control else "no",
-        "placebo dates": str(calendar.placebo),
+        "placebo": f"{calendar.placebo} variants asked again",
+        **{axis.replace("_", " "): ", ".join(map(str, values)) for axis, values in spec.conditions.model_dump().items()},
     }
 
 
 def _model_section(spec: SweepSpec, name: str, prompts: dict[str, Any], facts: dict[str, Any]) -> dict[str, str]:
     model = spec.model(name)
     source = model.weights.hub or model.weights.package or "a local folder"
-    sampling = model.sampling
+    sampling, template = model.sampling, model.template
     greedy = (
         "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature}, top-p {sampling.top_p}, top-k {sampling.top_k}"
     )
@@ -172,7 +205,8 @@ def _model_section(spec: SweepSpec, name: str, prompts: dict[str, Any], facts: d
     return {
         "weights": source + (f" at {model.weights.revision}" if model.weights.revision else ""),
         "licence": model.licence,
-        "chat template": f"hash {prompts['template_hash']}; dates of its own: {shows}",
+        "chat template": f"hash {prompts['template_hash']}{', from the model file' * bool(template.paper)}; dates of its own: {shows}",
+        "labels": "a space and a letter" if spec.model(name).label_form == "spaced" else "a bare letter",
         "sampling": f"{greedy}, seed {sampling.seed}",
         "engine": ", ".join(f"{k} {v}" for k, v in facts.get("settings", {}).items()),
         **{k: v for k, v in facts.get("hardware", {}).items() if v},

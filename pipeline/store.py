@@ -25,7 +25,7 @@ import polars as pl
 
 from pipeline.errors import StoreError, nearest
 
-PLAN_TABLES = ("items", "variants", "requests")
+PLAN_TABLES = ("items", "examples", "variants", "requests")
 
 
 def fingerprint(settings: dict[str, Any]) -> str:

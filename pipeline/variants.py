@@ -1,11 +1,18 @@
-"""The conditions of a sweep: its dates, the control, the placebo; and the messages of an item under a date."""
+"""The ways in which every item is asked: dates, controls, placebo copies, and all that is varied beside the date; and their messages."""
+
+import itertools
+from collections.abc import Iterator
 
 from pipeline import dates
-from pipeline.config import CalendarSpec, TemplateSpec
+from pipeline.conditions import WORDINGS, location_sentence
+from pipeline.config import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.records import CONTROL, Variant
 from pipeline.tasks import Prompt
 
 Message = dict[str, str]
+
+_USUAL = {"placement": "system_start", "wording": "none", "order": 0, "location": "none", "year": None}
+"""What a name does not mention."""
 
 
 def date_sentence(date_text: str) -> str:
@@ -13,28 +20,83 @@ def date_sentence(date_text: str) -> str:
     return f"Current date: {date_text}."
 
 
-def variants(calendar: CalendarSpec) -> list[Variant]:
-    """Every condition of a calendar: the control first, where wanted, then each date in each format."""
-    dated = [
-        Variant(variant=f"{name}:{day}", date=day, date_format=name, date_text=dates.DATE_FORMATS[name](day))
-        for name in calendar.formats
-        for day in calendar.days()
-    ]
-    control = Variant(variant=CONTROL, date=None, date_format="", date_text="")
-    return [control, *dated] if calendar.control else dated
+def variants(calendar: CalendarSpec, conditions: ConditionsSpec) -> list[Variant]:
+    """Every combination of the axes of a sweep: the controls first, where wanted, then each condition with its dates."""
+    others = list(itertools.product(conditions.wordings, conditions.option_orders, conditions.locations))
+    controls = [_control(*other) for other in others] if calendar.control else []
+    return [*controls, *_dated(calendar, conditions, others)]
 
 
-def placebo_variants(calendar: CalendarSpec) -> list[str]:
-    """Names of the variants that are asked a second time: `placebo` dates spread over the calendar, in its first format."""
-    return [f"{calendar.formats[0]}:{day}" for day in dates.spread(calendar.days(), calendar.placebo)]
+def _control(wording: str, option_order: int, location: str) -> Variant:
+    name = _name(CONTROL, wording=wording, order=option_order, location=location)
+    return Variant(
+        variant=name,
+        condition=name,
+        date=None,
+        year=None,
+        date_format="",
+        date_text="",
+        placement="",
+        wording=wording,
+        option_order=option_order,
+        location=location,
+    )
 
 
-def messages(prompt: Prompt, date_text: str, template: TemplateSpec) -> list[Message]:
-    """Chat messages of `prompt`: the date sentence comes first in the system message, or is left out where `date_text` is empty."""
-    sentence = [date_sentence(date_text)] if date_text else []
-    system = "\n".join([*sentence, *([prompt.system] if prompt.system else [])])
-    turns = [] if not system and template.control_system == "omit" else [{"role": "system", "content": system}]
-    turns.append({"role": "user", "content": prompt.user})
+def _dated(calendar: CalendarSpec, conditions: ConditionsSpec, others: list[tuple[str, int, str]]) -> Iterator[Variant]:
+    for date_format, placement, other in itertools.product(calendar.formats, conditions.placements, others):
+        wording, option_order, location = other
+        for day in calendar.days():
+            year = day.year if calendar.years else None
+            suffix = _name("", placement=placement, wording=wording, order=option_order, location=location, year=year)
+            yield Variant(
+                variant=f"{date_format}:{day}{suffix}",
+                condition=date_format + suffix,
+                date=day,
+                year=year,
+                date_format=date_format,
+                date_text=dates.DATE_FORMATS[date_format](day),
+                placement=placement,
+                wording=wording,
+                option_order=option_order,
+                location=location,
+            )
+
+
+def _name(first: str, **axes: object) -> str:
+    return ";".join([first, *(f"{axis}={value}" for axis, value in axes.items() if value != _USUAL[axis])])
+
+
+def placebo_variants(calendar: CalendarSpec, asked: list[Variant]) -> list[str]:
+    """Names of those of `asked` that get a second copy: `placebo` dates of the first condition, or controls where none has a date."""
+    dated = [v for v in asked if v.date is not None]
+    first = [v for v in dated if v.condition == dated[0].condition] or asked
+    count = min(calendar.placebo, len(first))
+    return [first[i * len(first) // count].variant for i in range(count)]
+
+
+def messages(prompt: Prompt, variant: Variant, template: TemplateSpec) -> list[Message]:
+    """Chat messages of `prompt` under `variant`; a control, and a date in the template's own slot, have no date sentence."""
+    sentence = date_sentence(variant.date_text) if variant.date is not None and variant.placement != "template" else ""
+    at = {place: sentence if variant.placement == place else "" for place in ("system_start", "system_end", "user_start", "user_end")}
+    place = location_sentence(variant.location) if variant.location != "none" else ""
+    system = _lines(at["system_start"], place, WORDINGS[variant.wording], prompt.system, at["system_end"])
+    user = _lines(at["user_start"], prompt.user, at["user_end"])
+    turns = [{"role": role, "content": text} for shot in prompt.shots for role, text in zip(("user", "assistant"), shot, strict=True)]
+    turns.append({"role": "user", "content": user})
     if prompt.prefill:
         turns.append({"role": "assistant", "content": prompt.prefill})
-    return turns
+    return _with_system(turns, system, template)
+
+
+def _with_system(turns: list[Message], system: str, template: TemplateSpec) -> list[Message]:
+    """`turns` behind the system text, in the role that the template has for it."""
+    if not system and (template.control_system == "omit" or template.system_role == "user"):
+        return turns
+    if template.system_role == "user":
+        return [{"role": "user", "content": f"{system}\n\n{turns[0]['content']}"}, *turns[1:]]
+    return [{"role": template.system_role, "content": system}, *turns]
+
+
+def _lines(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)

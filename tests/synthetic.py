@@ -6,8 +6,9 @@ import datetime
 import numpy as np
 import polars as pl
 
-from pipeline import dates, frames, records
+from pipeline import dates, frames, records, variants
 from pipeline.analyses import Evidence, evidence
+from pipeline.config import CalendarSpec, ConditionsSpec
 
 FIRST = datetime.date(2024, 1, 1)
 # Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100 characters of which some match.
@@ -20,10 +21,15 @@ STATS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One benchmark run of one model over `num_dates` dates, a control, and placebo copies of every `placebo_every`th date."""
+    """One benchmark run of one model under one condition: `num_dates` dates, a control, and placebo copies of every `placebo_every`th date.
+
+    Without dates the control is what a placebo copy repeats. Several runs that differ in the condition make a run with that axis.
+    """
 
     model: str = "m"
+    engine: str = "default"
     task: str = "mmlu"
+    style: str = "zero_shot"
     metrics: tuple[str, ...] = ("accuracy",)
     num_items: int = 60
     num_dates: int = 30
@@ -34,15 +40,25 @@ class Run:
     noise: float = 0.0
     """Share of placebo copies whose answer is drawn anew."""
     placebo_every: int = 0
+    no_answer: float = 0.0
+    """Share of answers that are missing."""
     date_format: str = "iso"
+    placement: str = "system_start"
+    wording: str = "none"
+    option_order: int = 0
+    location: str = "none"
+    year: int | None = None
+    """Sweep the dates in this year, as one of several."""
+    control: bool = True
     seed: int = 0
 
     def variants(self) -> pl.DataFrame:
         days = dates.calendar(FIRST, FIRST + datetime.timedelta(days=self.num_dates + 1))[: self.num_dates]
-        write = dates.DATE_FORMATS[self.date_format]
-        control = records.Variant(variant=records.CONTROL, date=None, date_format="", date_text="")
-        dated = [records.Variant(variant=f"{self.date_format}:{d}", date=d, date_format=self.date_format, date_text=write(d)) for d in days]
-        return frames.from_records(records.Variant, [control, *dated])
+        years = None if self.year is None else [self.year]
+        calendar = CalendarSpec(dates=days, formats=[self.date_format], years=years, control=self.control)
+        others = {"wordings": [self.wording], "option_orders": [self.option_order], "locations": [self.location]}
+        conditions = ConditionsSpec(placements=[self.placement], **others)
+        return frames.from_records(records.Variant, variants.variants(calendar, conditions))
 
     def items(self) -> pl.DataFrame:
         make = [
@@ -66,22 +82,27 @@ class Run:
         share = np.where(is_varying, rng.uniform(0.2, 0.8, self.num_items), np.arange(self.num_items) % 2)
         gain = np.where(np.arange(self.num_dates) % 5 == 4, self.effect, 0.0)
         right = rng.random((self.num_items, self.num_dates)) < share[:, None] + is_varying[:, None] * gain
-        columns = [(records.CONTROL, 0, rng.random(self.num_items) < share)]
-        names = self.variants()["variant"].to_list()[1:]
-        columns += [(name, 0, right[:, i]) for i, name in enumerate(names)]
-        for i in range(0, self.num_dates if self.placebo_every else 0, self.placebo_every or 1):
+        without_date = rng.random(self.num_items) < share
+        asked = self.variants()
+        columns = [(name, 0, without_date) for name in asked.filter(pl.col("date").is_null())["variant"]]
+        columns += [(name, 0, right[:, i]) for i, name in enumerate(asked.drop_nulls("date")["variant"])]
+        repeated = columns[1:] if self.control and self.num_dates else columns
+        for name, _, outcome in repeated[:: self.placebo_every] if self.placebo_every else []:
             anew = rng.random(self.num_items) < self.noise
-            columns.append((names[i], 1, np.where(anew, rng.random(self.num_items) < share, right[:, i])))
+            columns.append((name, 1, np.where(anew, rng.random(self.num_items) < share, outcome)))
         return pl.concat([self._column(*column) for column in columns])
 
     def _column(self, variant: str, replicate: int, right: np.ndarray) -> pl.DataFrame:
         index = np.arange(self.num_items)
+        missing = np.random.default_rng([self.seed, *variant.encode(), replicate]).random(self.num_items) < self.no_answer
+        right = right & ~missing
         answer = [("ABCD"[i % 4] if r else "ABCD"[(i + 1) % 4]) for i, r in zip(index, right, strict=True)]
+        answer = ["" if m else a for a, m in zip(answer, missing, strict=True)]
         return pl.DataFrame({"item_id": [f"test-{i:05d}" for i in index], "right": right, "answer": answer}).with_columns(
             model=pl.lit(self.model),
-            engine=pl.lit("default"),
+            engine=pl.lit(self.engine),
             task=pl.lit(self.task),
-            style=pl.lit("zero_shot"),
+            style=pl.lit(self.style),
             variant=pl.lit(variant),
             replicate=pl.lit(replicate, dtype=pl.Int64),
             output_id=pl.Series([frames.output_id(a, []) for a in answer]),
@@ -101,14 +122,29 @@ class Run:
         by_right = STATS.get(metric, ([0.0], [1.0]))
         stats = [by_right[right] for right in distinct["right"]]
         schema = frames.schema(records.Score)
+        status = pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
         return distinct.with_columns(
-            metric=pl.lit(metric), status=pl.lit("scored"), rule=pl.lit("argmax"), detail=pl.lit(""), stats=pl.Series(stats)
+            metric=pl.lit(metric), status=status, rule=pl.lit("argmax"), detail=pl.lit(""), stats=pl.Series(stats)
         ).select(schema.names())
+
+
+def parts(*runs: Run) -> dict[str, pl.DataFrame]:
+    """The four frames of a folder that holds several runs; outputs that they share are scored once."""
+    return {
+        "completions": pl.concat([r.completions() for r in runs]),
+        "scores": pl.concat([r.scores() for r in runs]).unique([*frames.OUTPUT_KEY, "metric"], maintain_order=True),
+        "variants": pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True),
+        "items": pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True),
+    }
 
 
 def evidence_of(*runs: Run) -> Evidence:
     """The evidence of several runs in one folder."""
-    items = pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True)
-    variants = pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True)
-    completions, scores = pl.concat([r.completions() for r in runs]), pl.concat([r.scores() for r in runs])
-    return evidence(completions.lazy(), scores.lazy(), variants, items)
+    found = parts(*runs)
+    return evidence(found["completions"].lazy(), found["scores"].lazy(), found["variants"], found["items"])
+
+
+def conditions_of(**values: object) -> dict[str, object]:
+    """`CONDITION_KEY` of the usual condition, with other `values`; for rows made by hand."""
+    usual = {"date_format": "iso", "placement": "system_start", "wording": "none", "option_order": 0, "location": "none", "year": None}
+    return {"condition": "iso", **usual, **values}

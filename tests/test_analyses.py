@@ -7,27 +7,20 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline import analyses, errors, frames, metrics, records, registry
 from pipeline.analyses import Evidence, deltas, evidence
-from tests.synthetic import Run, evidence_of
+from tests.synthetic import Run, evidence_of, parts
 
 NAMES = registry.names("analyses")
 RUNS = (
     Run(num_items=24, num_dates=8, placebo_every=3, noise=0.2, metrics=("accuracy", "ece")),
     Run(model="other", num_items=24, num_dates=8, effect=0.5),
     Run(task="wmt16_en_de", metrics=("bleu", "chrf"), num_items=12, num_dates=8),
+    Run(num_items=24, num_dates=8, placement="user_end", option_order=2, no_answer=0.1, metrics=("accuracy", "ece")),
 )
-
-
-def parts(*runs: Run) -> dict[str, pl.DataFrame]:
-    """The four frames of a run folder."""
-    return {
-        "completions": pl.concat([r.completions() for r in runs]),
-        "scores": pl.concat([r.scores() for r in runs]),
-        "variants": pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True),
-        "items": pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True),
-    }
 
 
 def joined(found: dict[str, pl.DataFrame]) -> Evidence:
@@ -104,7 +97,7 @@ def test_scores_equal_a_plain_computation_from_the_rows() -> None:
         one = found.by_variant.filter(*(pl.col(n) == v for n, v in zip(analyses.VARIANT_KEY, key, strict=True))).row(0, named=True)
         sums = np.array(mine["stats"].to_list()).sum(axis=0)
         assert one["score"] == pytest.approx(float(metrics.get(one["metric"]).combine(sums, np.array(float(mine.height)))), abs=1e-9)
-        assert (one["num_items"], one["num_scored"]) == (mine.height, mine.height)
+        assert (one["num_items"], one["num_scored"] + one["num_no_answer"]) == (mine.height, mine.height)
 
 
 def test_a_failed_row_leaves_the_mean_and_no_answer_or_a_timeout_counts_as_wrong() -> None:
@@ -122,8 +115,9 @@ def test_a_failed_row_leaves_the_mean_and_no_answer_or_a_timeout_counts_as_wrong
 def test_a_completion_without_a_score_is_an_error_that_says_how_many_and_where() -> None:
     found = parts(*RUNS)
     lost = (pl.col("metric") == "ece") & (pl.col("item_id") == "test-00003")
-    num_lost = found["completions"].filter(pl.col("item_id") == "test-00003", pl.col("task") == "mmlu", pl.col("model") == "m").height
-    with pytest.raises(errors.StoreError, match=rf"^{num_lost} of 288 .*model m, .* metric ece\), the first: .*item_id test-00003"):
+    asked = found["completions"].filter(task="mmlu", model="m")
+    num_lost, num_asked = asked.filter(item_id="test-00003").height, asked.height
+    with pytest.raises(errors.StoreError, match=rf"^{num_lost} of {num_asked} .*model m, .* metric ece\), the first: .*item_id test-00003"):
         joined(found | {"scores": found["scores"].filter(~lost)})
 
 
@@ -241,6 +235,201 @@ def test_date_formats_are_compared_apart() -> None:
     assert found.select("date_format", "num_dates").rows() == [("iso", 5), ("slashes", 7)]
 
 
+@pytest.mark.parametrize(
+    ("other", "control"),
+    [
+        ({"placement": "user_end"}, "control"),
+        ({"date_format": "slashes"}, "control"),
+        ({"year": 2023}, "control"),
+        ({"wording": "helpful"}, "control;wording=helpful"),
+        ({"option_order": 2}, "control;order=2"),
+        ({"location": "tokyo"}, "control;location=tokyo"),
+    ],
+)
+def test_dates_are_compared_within_one_condition_and_with_its_own_control(other: dict[str, object], control: str) -> None:
+    changed = Run(num_items=20, num_dates=4, seed=7, control=control != "control", **other)  # type: ignore[arg-type]
+    found = evidence_of(Run(num_items=20, num_dates=4), changed)
+    rows = table("deltas", found)
+    assert sorted(rows["condition"]) == sorted(["iso", changed.variants().drop_nulls("date")["condition"][0]])
+    for row in rows.iter_rows(named=True):
+        mine = found.by_variant.filter(condition=row["condition"])
+        assert (row["num_dates"], row["worst"], row["best"]) == (4, mine["score"].min(), mine["score"].max())
+        wanted = "control" if row["condition"] == "iso" else control
+        assert row["control"] == found.by_variant.filter(variant=wanted)["score"].item()
+
+
+def test_rates_of_missing_answers_are_over_the_dates() -> None:
+    status = {"X": "failed", "": "no_answer", "T": "timeout"}
+    outcomes = {"a": ["A", "A", "", "X"], "b": ["A", "", "", "A"], "c": ["A", "T", "A", "A"], "d": ["A", "A", "A", "A"]}
+    row = table("deltas", joined(hand_made(outcomes, status))).row(0, named=True)
+    assert (row["no_answer_percent"], row["no_answer_percent_max"]) == (100 * 3 / 16, 50.0)
+    assert (row["timeout_percent"], row["failed_percent"]) == (100 / 16, 100 / 16)
+
+
+def test_missing_answers_of_the_control_and_the_copies_are_not_those_of_the_dates() -> None:
+    found = evidence_of(Run(num_items=50, num_dates=4, placebo_every=1, no_answer=0.3))
+    dated = found.by_variant.filter(pl.col("date").is_not_null(), pl.col("replicate") == 0)
+    assert table("deltas", found)["no_answer_percent"].item() == pytest.approx(
+        100 * dated["num_no_answer"].sum() / dated["num_items"].sum()
+    )
+
+
+# Conditions beside the date.
+
+
+def spreads(*runs: Run) -> dict[tuple[str, str], dict[str, object]]:
+    """Rows of the table `conditions` for one series, by axis and what is held fixed."""
+    rows = table("conditions", evidence_of(*runs)).rows(named=True)
+    assert len({(row["axis"], row["held"]) for row in rows}) == len(rows)
+    return {(row["axis"], row["held"]): row for row in rows}
+
+
+def test_a_spread_has_the_sd_with_n_minus_1_and_its_share_of_the_mean() -> None:
+    found = analyses.spread(["a", "b", "c", "d"], np.array([70.0, np.nan, 80.0, 90.0]), higher_is_better=True)
+    assert (found["num_values"], found["mean"], found["sd"], found["cv_percent"]) == (3, 80.0, 10.0, 12.5)
+    assert (found["worst_value"], found["worst"], found["best_value"], found["best"], found["delta"]) == ("a", 70.0, "d", 90.0, 20.0)
+
+
+@given(st.lists(st.floats(0, 100) | st.just(float("nan")), max_size=6), st.booleans())
+def test_a_spread_ends_at_the_extreme_scores(scores: list[float], higher_is_better: bool) -> None:
+    found = analyses.spread([str(i) for i in range(len(scores))], np.array(scores), higher_is_better=higher_is_better)
+    known = [score for score in scores if not np.isnan(score)]
+    assert found["num_values"] == len(known)
+    if known:
+        ends = (min(known), max(known)) if higher_is_better else (max(known), min(known))
+        assert (found["worst"], found["best"]) == ends
+        assert (scores[int(found["worst_value"])], scores[int(found["best_value"])]) == ends
+        assert found["delta"] == max(known) - min(known)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([50.0], {"num_values": 1, "mean": 50.0, "sd": None, "cv_percent": None, "delta": 0.0}),
+        ([0.0, 0.0], {"num_values": 2, "mean": 0.0, "sd": 0.0, "cv_percent": None, "delta": 0.0}),
+        ([np.nan, np.nan], {"num_values": 0, "mean": None, "sd": None, "worst": None, "best_value": None, "delta": None}),
+    ],
+)
+def test_a_spread_of_too_little_leaves_gaps(scores: list[float], expected: dict[str, object]) -> None:
+    found = analyses.spread(["a", "b"], np.array(scores), higher_is_better=True)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_sweep_of_dates_alone_varies_the_date_only() -> None:
+    found = evidence_of(Run(num_dates=6))
+    row, delta = table("conditions", found).row(0, named=True), table("deltas", found).row(0, named=True)
+    assert table("conditions", found).select("axis", "held", "num_values", "num_dates").rows() == [("date", "iso", 6, 0)]
+    assert [row[name] for name in ("mean", "sd", "worst", "best", "delta")] == [delta[n] for n in ("mean", "sd", "worst", "best", "delta")]
+    assert (row["worst_value"], row["best_value"]) == (str(delta["worst_date"]), str(delta["best_date"]))
+
+
+def test_without_dates_each_condition_is_one_score() -> None:
+    runs = [Run(num_dates=0, wording=name, seed=i) for i, name in enumerate(("none", "helpful", "expert"))]
+    scores = evidence_of(*runs).by_variant["score"].to_numpy()
+    row = spreads(*runs)["wording", "control"]
+    assert (row["num_values"], row["num_dates"]) == (3, 0)
+    assert row["mean"] == pytest.approx(scores.mean())
+    assert row["sd"] == pytest.approx(scores.std(ddof=1))
+    assert row["cv_percent"] == pytest.approx(100 * scores.std(ddof=1) / scores.mean())
+    assert row["delta"] == pytest.approx(np.ptp(scores))
+    assert 0 < row["chance_delta"] <= row["chance_delta_95"]
+
+
+def test_with_dates_a_values_score_is_its_mean_over_the_dates() -> None:
+    runs = [Run(num_dates=5), Run(num_dates=5, placement="user_end", control=False, seed=1)]
+    by_variant = evidence_of(*runs).by_variant.drop_nulls("date")
+    means = [by_variant.filter(placement=place)["score"].mean() for place in ("system_start", "user_end")]
+    row = spreads(*runs)["placement", "iso"]
+    assert (row["num_values"], row["num_dates"], row["chance_delta_95"]) == (2, 5, None)
+    assert (row["worst"], row["best"]) == (pytest.approx(min(means)), pytest.approx(max(means)))
+    assert row["mean"] == pytest.approx(np.mean(means))
+
+
+def test_one_axis_is_varied_at_a_time() -> None:
+    runs = [
+        Run(num_dates=3, num_items=20, wording=wording, placement=place, control=place == "system_start", seed=i)
+        for i, (wording, place) in enumerate(itertools.product(("none", "helpful"), ("system_start", "user_end")))
+    ]
+    assert sorted(spreads(*runs)) == [
+        ("date", "iso"),
+        ("date", "iso;placement=user_end"),
+        ("date", "iso;placement=user_end;wording=helpful"),
+        ("date", "iso;wording=helpful"),
+        ("placement", "iso"),
+        ("placement", "iso;wording=helpful"),
+        ("wording", "control"),
+        ("wording", "iso"),
+        ("wording", "iso;placement=user_end"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axis", "values", "held"),
+    [
+        ("option_order", [1, 2, 10], "control"),
+        ("location", ["none", "tokyo"], "control"),
+        ("date_format", ["iso", "slashes"], "dated"),
+        ("year", [2023, 2024], "iso"),
+    ],
+)
+def test_every_axis_is_compared(axis: str, values: list[object], held: str) -> None:
+    num_dates = 0 if held == "control" else 3
+    runs = [Run(num_dates=num_dates, seed=i, control=not num_dates, **{axis: v}) for i, v in enumerate(values)]  # type: ignore[arg-type]
+    row = spreads(*runs)[axis, held]
+    assert (row["num_values"], row["num_dates"]) == (len(values), num_dates)
+    assert {row["worst_value"], row["best_value"]} <= {str(v) for v in values}
+
+
+def test_the_worst_value_of_an_error_is_its_highest() -> None:
+    runs = [Run(num_dates=0, option_order=i, seed=i, metrics=("accuracy", "ece")) for i in range(4)]
+    rows = table("conditions", evidence_of(*runs)).rows_by_key("metric", named=True, unique=True)
+    assert rows["ece"]["worst"] > rows["ece"]["best"]
+    assert rows["accuracy"]["worst"] < rows["accuracy"]["best"]
+
+
+def test_a_condition_that_failed_is_no_value() -> None:
+    found = parts(*(Run(num_dates=0, num_items=10, option_order=i, seed=i) for i in range(3)))
+    failed = found["completions"].filter(variant="control;order=1").select("item_id", output_id=pl.lit("0" * 16))
+    scores = pl.concat([found["scores"], found["scores"].head(1).drop("item_id", "output_id").join(failed, how="cross")], how="diagonal")
+    scores = scores.with_columns(stats=pl.when(pl.col("output_id") != "0" * 16).then("stats"))
+    scores = scores.with_columns(status=pl.when(pl.col("stats").is_null()).then(pl.lit("failed")).otherwise("status"))
+    is_lost = pl.col("variant") == "control;order=1"
+    completions = found["completions"].with_columns(output_id=pl.when(is_lost).then(pl.lit("0" * 16)).otherwise("output_id"))
+    row = table("conditions", joined(found | {"completions": completions, "scores": scores})).row(0, named=True)
+    assert row["num_values"] == 2
+    assert "1" not in (row["worst_value"], row["best_value"])
+
+
+def test_the_noise_of_a_sweep_without_dates_comes_from_copies_of_its_controls() -> None:
+    runs = [Run(num_dates=0, wording=name, placebo_every=1, noise=0.5) for name in ("none", "helpful")]
+    found = evidence_of(*runs)
+    rates = table("flip_rates", found)
+    assert rates.select("condition", "num_dates", "num_placebo_pairs").rows() == [("control;wording=helpful", 0, 60), ("control", 0, 60)]
+    assert rates["flipping_percent"].null_count() == 2
+    assert table("conditions", found)["placebo_flip_percent"].item() == pytest.approx(rates["placebo_flip_percent"].mean())
+    assert rates["placebo_flip_percent"].min() > 0
+
+
+def test_a_sweep_without_dates_has_no_deltas_and_no_flips() -> None:
+    found = evidence_of(*(Run(num_dates=0, wording=name) for name in ("none", "helpful")))
+    assert [table(name, found).height for name in ("deltas", "flips", "flip_rates")] == [0, 0, 0]
+    assert table("by_date", found)["date"].null_count() == 2
+
+
+def test_styles_of_a_task_are_scored_apart() -> None:
+    found = evidence_of(Run(num_dates=4, metrics=("accuracy", "ece")), Run(num_dates=6, style="cot"))
+    rates = table("flip_rates", found)
+    assert rates.select("style", "metric", "num_dates").rows() == [("cot", "accuracy", 6), ("zero_shot", "accuracy", 4)]
+    assert table("deltas", found).height == 3
+
+
+def test_every_axis_is_a_column_of_every_table() -> None:
+    found = evidence_of(Run(num_dates=4, wording="helpful", option_order=3, location="tokyo", placement="user_end", year=2023))
+    for name in ("by_date", "deltas", "flips", "flip_rates"):
+        row = table(name, found).row(-1, named=True)
+        assert [row[axis] for axis in analyses.AXES] == ["iso", "user_end", "helpful", 3, "tokyo", 2023]
+
+
 # Flips.
 
 
@@ -306,5 +495,8 @@ def test_by_date_has_every_score_once_with_the_control_first() -> None:
     rows = table("by_date", found)
     assert rows.height == found.by_variant.height
     for _, mine in rows.group_by(analyses.SERIES_KEY, maintain_order=True):
-        assert mine["variant"][0] == records.CONTROL
-        assert all(a <= b for a, b in itertools.pairwise(mine["date"][1:]))
+        is_dated = mine["date"].is_not_null().to_list()
+        assert mine["variant"][0].startswith(records.CONTROL)
+        assert is_dated == sorted(is_dated)
+        for _, dates in mine.drop_nulls("date").group_by("condition", maintain_order=True):
+            assert all(a <= b for a, b in itertools.pairwise(dates["date"]))

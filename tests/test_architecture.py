@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 LAYERS = (
-    "errors records | registry dates stats _confined sandbox frames progress quiet | tasks metrics | config settings sources checkpoints | "
-    "variants prompts store | plan engine simulated cluster | compose generate score | analyses | report bench | stages inspect | cli"
+    "errors records | registry dates conditions stats _confined sandbox frames progress quiet cache | tasks metrics | "
+    "config settings narrowing sources checkpoints fetch | variants skeleton prompts store asked proofs | plan engine simulated cluster | "
+    "compose generate score | analyses | report joined bench | stages inspect | cli"
 )
 ORDER = {name: (layer, place) for layer, names in enumerate(LAYERS.split("|")) for place, name in enumerate(names.split())}
 HEAVY = {"vllm": {"engine"}, "ray": {"cluster", "generate", "score"}}

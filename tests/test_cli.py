@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError
 from pipeline.records import CONTROL
 from pipeline.store import Run
 
-COMMANDS = ["run", "plan", "generate", "score", "analyse", "report", "status", "show", "list", "bench"]
+COMMANDS = ["run", "plan", "generate", "score", "analyse", "report", "status", "show", "list", "bench", "fetch", "join"]
 
 
 def call(*arguments: str, code: int = 0) -> str:
@@ -69,6 +69,7 @@ def test_list_shows_each_kind(kind: str) -> None:
         "models": "smollm2-135m-instruct",
         "metrics": "chrf",
         "formats": "05 Mar 2024",
+        "conditions": "Tokyo, Japan",
         "sweeps": "full-year-cpu",
     }
     assert expected[kind] in call("list", kind)
@@ -89,7 +90,23 @@ def test_show_prints_the_prompt_its_ids_and_the_span_of_the_date() -> None:
 
 
 def test_show_writes_the_date_in_a_format() -> None:
-    assert "Current date: 05 Mar 2024." in call("show", "demo", "--task", "gsm8k", "--date", "2024-03-05", "--format", "day_month_year")
+    assert "Current date: 05 Mar 2024." in call("show", "demo", "--task", "gsm8k", "--date", "2024-03-05", "--condition", "day_month_year")
+
+
+def test_show_takes_any_condition() -> None:
+    given = "iso;placement=user_end;wording=helpful;order=2;location=tokyo"
+    printed = call("show", "demo", "--task", "mmlu.zero_shot", "--date", "2024-03-05", "--condition", given)
+    for text in ("You are a helpful assistant.", "Tokyo, Japan", "Current date: 2024-03-05."):
+        assert text in printed
+    assert printed.index("D. ") < printed.index("Current date:")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [("isso", "did you mean 'iso'"), ("iso;placment=user_end", "did you mean 'placement'"), ("iso;placement=user_ent", "'user_end'")],
+)
+def test_show_of_an_unknown_condition_names_the_nearest(condition: str, words: str) -> None:
+    assert words in call("show", "demo", "--task", "mmlu", "--condition", condition, code=2).replace("\n", " ")
 
 
 def test_show_of_the_control_has_no_date() -> None:
@@ -116,10 +133,10 @@ def test_a_planned_run_says_what_to_do_next(tmp_path: Path) -> None:
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:
-    from pipeline import config, stages
+    from pipeline import narrowing, stages
 
     spec = settings.load_sweep("demo")
     whole = stages.default_folder(spec)
-    few, fewer = (stages.default_folder(config.narrow(spec, limit=n)) for n in (3, 2))
+    few, fewer = (stages.default_folder(narrowing.narrow(spec, limit=n)) for n in (3, 2))
     assert whole == Path("runs/demo")
     assert len({whole, few, fewer}) == 3

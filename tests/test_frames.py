@@ -4,7 +4,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import frames
+from pipeline import frames, variants
+from pipeline.config import CalendarSpec, ConditionsSpec
 from pipeline.records import Completion, Item, PlanRow, Score, Variant
 
 TEXT = st.text(max_size=20)
@@ -27,8 +28,8 @@ def test_items_survive_a_frame(items: list[Item]) -> None:
 
 def test_variants_survive_a_frame() -> None:
     rows = [
-        Variant(variant="control", date=None, date_format="", date_text=""),
-        Variant(variant="iso:2024-01-01", date=datetime.date(2024, 1, 1), date_format="iso", date_text="2024-01-01"),
+        variants.variants(CalendarSpec(dates=[]), ConditionsSpec())[0],
+        *variants.variants(CalendarSpec(dates=[datetime.date(2024, 1, 1)], control=False), ConditionsSpec()),
     ]
     assert list(frames.to_records(Variant, frames.from_records(Variant, rows))) == rows
 

@@ -49,10 +49,11 @@ def test_every_planned_request_has_one_completion_with_its_key(simulated_run: Ru
 def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
     simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path
 ) -> None:
-    builder = PromptBuilder("demo", demo_folder, simulated_spec.models[0].template)
-    items = {i.item_id: i for t in simulated_spec.tasks for i in plan.load(t, simulated_spec.data_root)}
+    builder = PromptBuilder(simulated_spec.models[0], demo_folder)
+    planned = plan.gather(simulated_spec)
+    items = {i.item_id: i for i in planned.items}
     row = completions(simulated_run).filter(pl.col("variant") == "iso:2024-03-03").row(3, named=True)
-    prompt = builder.item_prompt(tasks.get(row["task"]), items[row["item_id"]])
+    prompt = builder.item_prompt(tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1])
     assert row["prompt_hash"] == frames.prompt_hash(builder.encode(prompt.text("2024-03-03")))
 
 

@@ -62,9 +62,9 @@ def differing(rows: Iterator[check.EngineRow]) -> set[str]:
 
 
 def test_requests_are_the_sweeps_own_with_one_date_each(asked: list[Request], tiny_model: ModelSpec, tiny_model_folder: Path) -> None:
-    tokenizer = check.PromptBuilder("tiny", tiny_model_folder, tiny_model.template).tokenizer
+    tokenizer = check.PromptBuilder(tiny_model, tiny_model_folder).tokenizer
     texts = [tokenizer.decode(request.token_ids) for request in asked]
-    assert all(sum(text.count(date) for date in check.DATES) == 1 for text in texts)
+    assert all(sum(text.count(str(date)) for date in check.DATES) == 1 for text in texts)
     assert len(set(texts)) == len(asked) == len({request.position for request in asked})
     assert [tokenizer.convert_ids_to_tokens(i) for i in asked[0].label_token_ids] == ["ĠA", "ĠB", "ĠC", "ĠD"]
 

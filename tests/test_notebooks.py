@@ -46,6 +46,13 @@ def test_counts_and_deltas_are_the_runs_own(shown: dict[str, dict[str, str]], si
         assert f"<td>{delta:.3f}</td>" in shown["deltas"]["text/html"]
 
 
+def test_the_spread_over_each_axis_is_the_runs_own(shown: dict[str, dict[str, str]], simulated_run: Run) -> None:
+    found = simulated_run.tables()["conditions"]
+    assert found.height
+    for share in found["cv_percent"].drop_nulls():
+        assert f"<td>{share:.3f}</td>" in shown["conditions"]["text/html"]
+
+
 def test_the_chart_is_drawn_with_a_line_for_each_task_and_metric(shown: dict[str, dict[str, str]], simulated_run: Run) -> None:
     drawn = shown["dates"]["image/svg+xml"]
     panels = simulated_run.tables()["by_date"].select("task", "metric").unique()

@@ -7,17 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import config, frames, plan, stages, store, tasks
+from pipeline import config, frames, plan, stages, store
 from pipeline.config import SweepSpec
-from pipeline.errors import ConfigError, PromptError, StoreError
+from pipeline.errors import PromptError, StoreError
 from pipeline.progress import Reporter
-from pipeline.prompts import PromptBuilder
-from pipeline.records import Item, PlanRow
+from pipeline.records import PlanRow
 from pipeline.store import Run
-
-
-def item(number: int, task: str = "mmlu") -> Item:
-    return Item(task=task, item_id=f"test-{number:05d}", group="", fields={}, options=[], target="A", references=[])
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +50,16 @@ def test_placebo_copies_come_last_and_have_other_neighbours(requests: pl.DataFra
     assert copies == originals[::-1]
 
 
+def test_two_styles_of_a_task_are_asked_side_by_side(simulated_spec: SweepSpec) -> None:
+    both = [config.TaskSpec(name="mmlu", limit=3), config.TaskSpec(name="mmlu", style="cot", limit=5)]
+    spec = simulated_spec.model_copy(update={"tasks": both})
+    planned = plan.gather(spec)
+    crossed = plan.cross(planned, spec)
+    assert len(planned.items) == 5, "an item that two styles ask is kept once"
+    counts = dict(crossed.filter(variant="control").group_by("style").len().iter_rows())
+    assert counts == {"zero_shot": 3, "cot": 5}
+
+
 def test_the_plan_has_the_schema_of_its_record(requests: pl.DataFrame) -> None:
     assert requests.schema == frames.schema(PlanRow)
     assert requests["position"].to_list() == list(range(requests.height))
@@ -72,26 +77,6 @@ def test_shards_hold_whole_groups_unless_a_group_is_larger_than_a_shard(sizes: l
     spread = cut.group_by("variant").agg(pl.col("shard").n_unique(), pl.len())
     for row in spread.iter_rows(named=True):
         assert row["shard"] <= -(-row["len"] // shard_rows)
-
-
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
-def test_a_larger_limit_keeps_what_a_smaller_one_chose(size: int, limit: int, more: int) -> None:
-    items = [item(i) for i in range(size)]
-    small, large = plan.select(items, limit), plan.select(items, limit + more)
-    assert len(small) == min(limit, size)
-    assert {i.item_id for i in small} <= {i.item_id for i in large}
-    assert small == [i for i in items if i in small], "the order of the data set is kept"
-
-
-def test_choosing_items_does_not_depend_on_their_order() -> None:
-    items = [item(i) for i in range(40)]
-    assert plan.select(items, 7) == sorted(plan.select(items[::-1], 7), key=lambda i: i.item_id)
-
-
-def test_code_is_not_run_without_consent(simulated_spec: SweepSpec) -> None:
-    spec = simulated_spec.model_copy(update={"tasks": [config.TaskSpec(name="humaneval", limit=2)], "allow_code_execution": False})
-    with pytest.raises(ConfigError, match="--allow-code-execution"):
-        plan.gather(spec)
 
 
 def test_a_prompt_that_is_too_long_names_the_item_and_is_not_truncated(simulated_spec: SweepSpec, tmp_path: Path) -> None:
@@ -124,14 +109,6 @@ def test_what_changes_no_completion_may_change(
 ) -> None:
     shutil.copytree(simulated_run.folder, tmp_path / "run")
     stages.make_plan(Run(tmp_path / "run"), simulated_spec.model_copy(update=update), Reporter())
-
-
-def test_the_longest_prompt_counts_the_control_and_every_date(simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path) -> None:
-    builder = PromptBuilder("demo", demo_folder, simulated_spec.models[0].template)
-    items = [(tasks.get(t.name), i) for t in simulated_spec.tasks for i in plan.load(t, simulated_spec.data_root)]
-    texts = ["", *(v.date_text for v in plan.gather(simulated_spec).variants if v.date_text)]
-    needed = max(len(builder.encode(builder.item_prompt(t, i).text(text))) + t.max_tokens for t, i in items for text in texts)
-    assert simulated_run.prompts()["simulated"]["max_model_len"] == needed
 
 
 def test_consent_and_places_are_not_stored_in_the_run(simulated_run: Run) -> None:

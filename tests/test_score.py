@@ -25,7 +25,7 @@ def test_each_distinct_output_has_one_score_per_metric(simulated_run: Run, simul
     assert scores.schema == frames.schema(Score)
     outputs = simulated_run.completions().select(frames.OUTPUT_KEY).unique().collect()
     for task in simulated_spec.tasks:
-        for name in tasks.get(task.name).metrics:
+        for name in tasks.get(task.name, task.style).metrics:
             mine = scores.filter(task=task.name, metric=name).select(frames.OUTPUT_KEY)
             assert mine.sort(frames.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(frames.OUTPUT_KEY))
 

@@ -1,9 +1,8 @@
-import datetime
 from pathlib import Path
 
 import pytest
 
-from pipeline import config, settings
+from pipeline import settings
 from pipeline.errors import ConfigError
 
 GOOD = """
@@ -52,11 +51,19 @@ def test_every_shipped_sweep_loads(path: Path) -> None:
         ('[calendar]\nformats = ["isso"]', ["calendar.formats.0", "did you mean 'iso'"]),
         ('[calendar]\nleap_day = "skp"', ["calendar.leap_day", "'skip' or 'keep'", "did you mean 'skip'"]),
         ("[engine]\nreplicas = 0", ["engine.replicas", "a number from 1 or 'auto'"]),
-        ('[[tasks]]\nname = "mmul"', ["tasks.1.name", "allowed: gsm8k", "did you mean 'mmlu'"]),
+        ('[[tasks]]\nname = "mmul"', ["tasks.1.name", "allowed: arc_challenge", "did you mean 'mmlu'"]),
         ('[[tasks]]\nname = "mmlu"', ["given twice"]),
         ('name = "a/b"', ["name", "letters, digits"]),
         ("[calendar]\nfirst = 2024-01-01T00:00:00", ["calendar.first", "allowed: a date like"]),
         ("nme = 3", ["nme", "given 3", "did you mean 'name'"]),
+        ("[calendar]\ndates = []\ncontrol = false", ["calendar.dates", "nothing would be asked"]),
+        ("[calendar]\nyears = []", ["calendar.years", "at least 1 entry"]),
+        ('[conditions]\nplacements = ["system_ent"]', ["conditions.placements.0", "did you mean 'system_end'"]),
+        ('[conditions]\nwordings = ["polite"]', ["conditions.wordings.0", "allowed: none, helpful"]),
+        ('[conditions]\nlocations = ["tokio"]', ["conditions.locations.0", "did you mean 'tokyo'"]),
+        ("[conditions]\noption_orders = [-1]", ["conditions.option_orders.0", "a number from 0"]),
+        ("[conditions]\noption_orders = [1, 1]", ["conditions.option_orders", "1 is given twice"]),
+        ('[engine]\ndtype = "fp16"', ["engine.dtype", "'float16'"]),
     ],
 )
 def test_a_fault_says_where_what_was_given_and_what_is_allowed(tmp_path: Path, line: str, words: list[str]) -> None:
@@ -101,34 +108,3 @@ def test_an_unknown_sweep_names_the_nearest() -> None:
 def test_the_mirror_is_relative_to_the_sweep_file(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, 'data_root = "data"\n' + GOOD))
     assert spec.data_root == str(tmp_path.resolve() / "data")
-
-
-def test_narrowing_keeps_what_it_narrowed(tmp_path: Path) -> None:
-    spec = settings.load_sweep(write(tmp_path, GOOD + "limit = 5\n"))
-    narrowed = config.narrow(spec, limit=9, days="2024-03-01..2024-03-03", models=None, tasks="mmlu")
-    assert narrowed.tasks[0].limit == 5, "a limit never widens a sweep"
-    assert narrowed.calendar.days() == [datetime.date(2024, 3, d) for d in (1, 2, 3)]
-    assert narrowed.narrowing == {"--limit": "9", "--dates": "2024-03-01..2024-03-03", "--tasks": "mmlu"}
-
-
-def test_a_number_of_dates_is_spread_over_the_calendar(tmp_path: Path) -> None:
-    spec = settings.load_sweep(write(tmp_path, GOOD))
-    days = config.narrow(spec, days="4").calendar.days()
-    assert [d.month for d in days] == [1, 4, 7, 10]
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "word"),
-    [
-        ("limit", 0, "--limit"),
-        ("days", "2024-02-29", "not swept: 2024-02-29"),
-        ("days", "tomorrow", "a count"),
-        ("days", "2023-01-01..2023-02-01", "365 dates from 2024-01-01"),
-        ("models", "simulatd", "did you mean 'simulated'"),
-        ("tasks", "gsm8k", "as this sweep has them: mmlu"),
-    ],
-)
-def test_narrowing_to_what_is_not_there_is_refused(tmp_path: Path, option: str, value: object, word: str) -> None:
-    spec = settings.load_sweep(write(tmp_path, GOOD))
-    with pytest.raises(ConfigError, match=word):
-        config.narrow(spec, **{option: value})  # type: ignore[arg-type]

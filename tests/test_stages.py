@@ -39,7 +39,7 @@ def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(simulated_run: R
     assert "transformers" in sections["Versions"]
     assert "hash" in sections["Model simulated"]["chat template"]
     assert sections["Metrics"]["bleu"].startswith("nrefs:1")
-    assert sections["Dates"]["February 29"] == "left out"
+    assert sections["Dates and conditions"]["February 29"] == "left out"
 
 
 def test_analysing_again_writes_the_same_bytes(simulated_run: Run, simulated_spec: SweepSpec) -> None:

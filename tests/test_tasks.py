@@ -14,30 +14,58 @@ from hypothesis import strategies as st
 from pipeline import dates, frames, metrics, registry, sources, tasks
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Item
+from pipeline.tasks import _gpqa
+from pipeline.tasks._choice import MultipleChoice
 
 NAMES = registry.names("tasks")
+CASES = [(name, style) for name in NAMES for style in registry.module("tasks", name).TASK.styles]
+SHOT_CASES = [(name, style) for name, style in CASES if tasks.get(name, style).num_shots]
+CHOICE_CASES = [(name, style) for name, style in CASES if issubclass(registry.module("tasks", name).TASK, MultipleChoice)]
 DEMO = str(Path(__file__).parent.parent / "configs" / "demo")
 DATA = os.environ.get("DATESWEEP_DATA")
-REAL_SIZES = {"mmlu": 14_042, "gsm8k": 1_319, "humaneval": 164, "wmt16_en_de": 2_999}
+REAL_SIZES = {
+    "arc_challenge": 1_172,
+    "gsm8k": 1_319,
+    "humaneval": 164,
+    "mmlu": 14_042,
+    "wmt16_en_cs": 2_999,
+    "wmt16_en_de": 2_999,
+    "wmt16_en_fi": 6_000,
+    "wmt16_en_fi_3000": 3_000,
+}
+NOT_MIRRORED = {"gpqa_diamond", "gpqa_main", "wmt14_en_cs"}
+"""Tasks whose real rows are gated, or not among the data that these tests are given."""
 MAX_SCORED = 400
 MAX_PROGRAMS = 12
 """Items scored where the split is long, and where every item starts a process."""
 
-every_task = pytest.mark.parametrize("name", NAMES)
+every_name = pytest.mark.parametrize("name", NAMES)
+every_task = pytest.mark.parametrize(("name", "style"), CASES)
+every_task_with_shots = pytest.mark.parametrize(("name", "style"), SHOT_CASES)
+every_choice = pytest.mark.parametrize(("name", "style"), CHOICE_CASES)
 every_data = pytest.mark.parametrize(
     "root", [DEMO, pytest.param(DATA, marks=pytest.mark.skipif(not DATA, reason="DATESWEEP_DATA is not set"))], ids=["demo", "real"]
 )
 
 
 @functools.cache
+def _read(source: tasks.Source, root: str) -> list[dict[str, object]] | None:
+    """The rows of `source`; None where the mirror `root` lacks it."""
+    try:
+        return list(sources.rows(source, root))
+    except DataError:
+        return None
+
+
 def _rows(name: str, root: str) -> list[dict[str, object]]:
     source = tasks.get(name).source
     if source.package and root == DATA:
         pytest.skip("its rows come from a package and are tested as `demo`")
-    try:
-        return list(sources.rows(source, root))
-    except DataError as error:
-        pytest.skip(f"no rows: {error}")
+    rows = _read(source, root)
+    if rows is None:
+        assert root == DATA, f"configs/demo has no {source.dataset} ({source.config}, {source.split})"
+        pytest.skip(f"{source.dataset} ({source.config}, {source.split}) is not in the mirror")
+    return rows
 
 
 @functools.cache
@@ -45,15 +73,34 @@ def _items(name: str, root: str) -> list[Item]:
     return list(tasks.get(name).items(_rows(name, root)))
 
 
-def _score(task: tasks.Task, items: list[Item], outputs: list[str]) -> dict[str, float]:
-    """The score of each metric of `task` when `outputs` answer `items`, through the same calls as the pipeline's."""
-    frame = frames.from_records(Item, items).with_columns(
-        text=pl.Series(outputs) if task.kind == "text" else pl.lit(""),
-        label_logprobs=pl.Series(
-            [[-0.1 if label == f" {output}" else -3.0 for label in task.labels(i)] for i, output in zip(items, outputs, strict=True)],
-            dtype=pl.List(pl.Float64),
-        ),
+@functools.cache
+def _examples(name: str, style: str, root: str) -> list[Item]:
+    """Items for worked examples, from the first of their sources that is in the mirror; none where the style has no shots."""
+    task, items = tasks.get(name, style), _items(name, root)
+    if not task.num_shots:
+        return []
+    rows = next((rows for source in task.example_sources if (rows := _read(source, root)) is not None), None)
+    assert rows is not None, f"no rows for the worked examples of {name}"
+    return list(task.examples(rows, items))
+
+
+def _prompt(task: tasks.Task, item: Item, root: str, option_order: int = 0) -> tasks.Prompt:
+    return task.prompt(tasks.reordered(item, option_order), task.shots(item, _examples(task.name, task.style, root)))
+
+
+def _outputs(task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0) -> pl.DataFrame:
+    """What scoring gets when the model gave `outputs`: texts, or label vectors in which the given label stands out."""
+    vectors = [[-0.1 if label == f" {output}" else -3.0 for label in task.labels(i)] for i, output in zip(items, outputs, strict=True)]
+    return frames.from_records(Item, items).with_columns(
+        option_order=pl.lit(option_order, pl.Int64),
+        text=pl.Series(outputs, dtype=pl.String) if task.kind == "text" else pl.lit(""),
+        label_logprobs=pl.Series(vectors, dtype=pl.List(pl.Float64)),
     )
+
+
+def _score(task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0) -> dict[str, float]:
+    """The score of each metric of `task` when `outputs` answer `items`, through the same calls as the pipeline's."""
+    frame = _outputs(task, items, outputs, option_order)
     answers = pl.concat([frame, task.answers(frame)], how="horizontal")
     return {name: _combined(metrics.get(name), answers) for name in task.metrics}
 
@@ -70,16 +117,35 @@ def _few(task: tasks.Task, items: list[Item]) -> list[Item]:
     return items[:: max(1, len(items) // (MAX_PROGRAMS if task.executes_code else MAX_SCORED))]
 
 
+def _wrong(task: tasks.Task, items: list[Item], gold: list[str]) -> list[str]:
+    if task.kind == "text":
+        return gold[1:] + gold[:1]
+    return [task.labels(i)[task.labels(i).index(f" {g}") - 1][1:] for i, g in zip(items, gold, strict=True)]
+
+
 @every_task
-def test_a_task_describes_itself(name: str) -> None:
-    task = tasks.get(name)
-    assert task.name == name
+def test_a_task_describes_itself(name: str, style: str) -> None:
+    task = tasks.get(name, style)
+    assert (task.name, task.style) == (name, style)
     assert task.kind in ("label", "text")
     assert set(task.metrics) <= set(registry.names("metrics"))
     assert task.max_tokens >= 1
     assert task.version >= 1
     assert 0 <= task.chance < 100
-    assert all([task.title, task.source.dataset, task.source.config, task.source.split, task.source.url, task.source.licence])
+    for source in (task.source, *task.example_sources):
+        assert all([task.title, source.dataset, source.config, source.split, source.url, source.licence])
+    assert bool(task.num_shots) <= bool(task.example_sources)
+    assert task.paper_subset is None or (task.paper_items is not None and task.paper_subset < task.paper_items)
+
+
+@every_name
+def test_every_task_can_be_asked_zero_shot(name: str) -> None:
+    assert tasks.get(name).style == "zero_shot"
+    assert tasks.get(name).num_shots == 0
+
+
+def test_titles_tell_tasks_apart() -> None:
+    assert len({tasks.get(name).title for name in NAMES}) == len(NAMES)
 
 
 def test_an_unknown_task_is_an_error_that_names_the_nearest() -> None:
@@ -87,8 +153,13 @@ def test_an_unknown_task_is_an_error_that_names_the_nearest() -> None:
         tasks.get("mmul")
 
 
+def test_an_unknown_style_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"task mmlu: style 'fife_shot'.*allowed: zero_shot, five_shot, cot.*did you mean 'five_shot'"):
+        tasks.get("mmlu", "fife_shot")
+
+
 @every_data
-@every_task
+@every_name
 def test_item_ids_are_unique_and_stable(name: str, root: str) -> None:
     items, task = _items(name, root), tasks.get(name)
     assert len({item.item_id for item in items}) == len(items)
@@ -96,16 +167,19 @@ def test_item_ids_are_unique_and_stable(name: str, root: str) -> None:
     assert list(task.items(_rows(name, root)[:5])) == items[:5]  # an id does not depend on the rows behind
 
 
-@pytest.mark.parametrize("name", sorted(REAL_SIZES))
-def test_the_real_split_is_whole(name: str) -> None:
+@every_name
+def test_the_real_split_is_whole_and_as_large_as_the_papers(name: str) -> None:
+    if name in NOT_MIRRORED:
+        pytest.skip("its real rows are not among the data that tests are given")
     root = DEMO if tasks.get(name).source.package else DATA
     if not root:
         pytest.skip("DATESWEEP_DATA is not set")
     assert len(_items(name, root)) == REAL_SIZES[name]
+    assert tasks.get(name).paper_items in (None, REAL_SIZES[name])
 
 
 @every_data
-@every_task
+@every_name
 def test_items_survive_a_frame(name: str, root: str) -> None:
     items = _items(name, root)
     assert list(tasks.items_of(frames.from_records(Item, items))) == items
@@ -113,16 +187,11 @@ def test_items_survive_a_frame(name: str, root: str) -> None:
 
 @every_data
 @every_task
-def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(name: str, root: str) -> None:
-    task = tasks.get(name)
+def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(name: str, style: str, root: str) -> None:
+    task = tasks.get(name, style)
     items = _few(task, _items(name, root))
     gold = [task.gold_output(item) for item in items]
-    wrong = (
-        gold[1:] + gold[:1]
-        if task.kind == "text"
-        else [task.labels(i)[task.labels(i).index(f" {g}") - 1][1:] for i, g in zip(items, gold, strict=True)]
-    )
-    right, worse = _score(task, items, gold), _score(task, items, wrong)
+    right, worse = _score(task, items, gold), _score(task, items, _wrong(task, items, gold))
     for name in task.metrics:
         if metrics.get(name).higher_is_better:
             assert right[name] == pytest.approx(100.0)
@@ -133,8 +202,8 @@ def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(name: str, root: s
 
 @every_data
 @every_task
-def test_the_gold_output_is_read_as_the_target(name: str, root: str) -> None:
-    task = tasks.get(name)
+def test_the_gold_output_is_read_as_the_target(name: str, style: str, root: str) -> None:
+    task = tasks.get(name, style)
     for item in _items(name, root):
         found = task.extract(item, task.gold_output(item))
         assert found.rule != "none"
@@ -143,24 +212,25 @@ def test_the_gold_output_is_read_as_the_target(name: str, root: str) -> None:
 
 @every_data
 @every_task
-def test_no_prompt_tells_a_date(name: str, root: str) -> None:
+def test_no_prompt_tells_a_date(name: str, style: str, root: str) -> None:
     """What a task adds to an item's own texts holds no digit and no month, so the sweep's date is the only one."""
-    task, month = tasks.get(name), re.compile("|".join(dates.MONTHS))
-    for item in _items(name, root):
-        prompt = task.prompt(item)
-        wording = f"{prompt.system}\n{prompt.user}\n{prompt.prefill}"
-        for own in sorted([*item.fields.values(), *item.options], key=len, reverse=True):
+    task, month = tasks.get(name, style), re.compile("|".join(dates.MONTHS))
+    for item in _few(task, _items(name, root)):
+        prompt = _prompt(task, item, root)
+        wording = "\n".join([prompt.system, *(turn for shot in prompt.shots for turn in shot), prompt.user, prompt.prefill])
+        texts = [text for i in (item, *task.shots(item, _examples(name, style, root))) for text in (*i.fields.values(), *i.options)]
+        for own in sorted(texts, key=len, reverse=True):
             wording = wording.replace(own, "")
         assert not re.search(r"\d", wording) and not month.search(wording), item.item_id
 
 
 @every_data
 @every_task
-def test_a_prompt_depends_on_nothing_but_its_item(name: str, root: str) -> None:
-    task = tasks.get(name)
+def test_a_prompt_depends_on_nothing_but_its_item(name: str, style: str, root: str) -> None:
+    task = tasks.get(name, style)
     for item in _items(name, root)[:50]:
-        prompt = task.prompt(item)
-        assert prompt == task.prompt(item)
+        prompt = _prompt(task, item, root)
+        assert prompt == _prompt(tasks.get(name, style), item, root)
         assert prompt.user.strip()
         assert prompt.prefill == prompt.prefill.rstrip()  # a space belongs to the next token
         assert all(option in prompt.user for option in item.options)
@@ -168,36 +238,134 @@ def test_a_prompt_depends_on_nothing_but_its_item(name: str, root: str) -> None:
 
 @every_data
 @every_task
-def test_labels_are_one_for_each_option(name: str, root: str) -> None:
-    task = tasks.get(name)
+def test_labels_are_one_for_each_option(name: str, style: str, root: str) -> None:
+    task = tasks.get(name, style)
     for item in _items(name, root):
         labels = task.labels(item)
-        assert len(labels) == len(item.options) == len(set(labels))
-        assert bool(labels) == (task.kind == "label")
+        assert len(labels) == len(set(labels)) == (len(item.options) if task.kind == "label" else 0)
+        assert (task.max_tokens == 1) == bool(labels)
+
+
+@every_data
+@every_task_with_shots
+def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(name: str, style: str, root: str) -> None:
+    task, items = tasks.get(name, style), _items(name, root)
+    examples, ids = _examples(name, style, root), {item.item_id for item in items}
+    assert not ids & {example.item_id for example in examples}
+    for item in items:
+        shots = task.shots(item, examples)
+        assert len(shots) == len({shot.item_id for shot in shots}) == task.num_shots
+        assert (item.fields, item.options) not in [(shot.fields, shot.options) for shot in shots]
+
+
+@every_data
+@every_task_with_shots
+def test_a_shot_is_asked_as_the_item_is_and_answered_right(name: str, style: str, root: str) -> None:
+    task, item = tasks.get(name, style), _items(name, root)[0]
+    prompt, zero_shot = _prompt(task, item, root), tasks.get(name)
+    assert (prompt.user, prompt.prefill) == (zero_shot.prompt(item).user, zero_shot.prompt(item).prefill)
+    for shot, (user, answer) in zip(task.shots(item, _examples(name, style, root)), prompt.shots, strict=True):
+        assert user == zero_shot.prompt(shot).user
+        assert answer == f"{prompt.prefill} {shot.target}"
+
+
+@every_task_with_shots
+def test_too_few_examples_are_an_error_that_tells_where_they_come_from(name: str, style: str) -> None:
+    task, item = tasks.get(name, style), _items(name, DEMO)[0]
+    shots = task.shots(item, _examples(name, style, DEMO))
+    with pytest.raises(DataError, match=rf"needs {task.num_shots} worked examples, found {len(shots) - 1}; they come from \S+/"):
+        task.shots(item, shots[1:])
+
+
+@every_task_with_shots
+def test_a_prompt_with_another_number_of_shots_is_refused(name: str, style: str) -> None:
+    with pytest.raises(DataError, match="a prompt has 5 worked examples, given 0"):
+        tasks.get(name, style).prompt(_items(name, DEMO)[0])
+
+
+@every_data
+@every_choice
+@settings(max_examples=25, deadline=None)
+@given(option_order=st.integers(0, 10_000), choice=st.integers(0, 25))
+def test_an_answer_is_the_published_label_in_whatever_order_options_are_shown(
+    name: str, style: str, root: str, option_order: int, choice: int
+) -> None:
+    """A model that knows one option of every item, wherever it is shown, gets that option's published label."""
+    task = tasks.get(name, style)
+    items = _few(task, _items(name, root))[:40]
+    known = [choice % len(item.options) for item in items]
+    shown = ["ABCDE"[tasks.option_permutation(item, option_order).index(k)] for item, k in zip(items, known, strict=True)]
+    outputs = [f"The answer is {label}." for label in shown] if task.kind == "text" else shown
+    answers = task.answers(_outputs(task, items, outputs, option_order))
+    assert answers["answer"].to_list() == ["ABCDE"[k] for k in known]
+
+
+@every_data
+@every_choice
+def test_the_target_follows_its_option_in_every_order(name: str, style: str, root: str) -> None:
+    task = tasks.get(name, style)
+    items = _few(task, _items(name, root))
+    for order in range(4):
+        changed = [tasks.reordered(item, order) for item in items]
+        for item, other in zip(items, changed, strict=True):
+            assert sorted(other.options) == sorted(item.options)
+            assert other.options["ABCDE".index(other.target)] == item.options["ABCDE".index(item.target)]
+        assert _score(task, items, [task.gold_output(item) for item in changed], order)["accuracy"] == pytest.approx(100.0)
+
+
+@every_choice
+def test_another_order_changes_the_options_of_a_prompt_and_nothing_else(name: str, style: str) -> None:
+    task, items = tasks.get(name, style), _items(name, DEMO)
+    changed = 0
+    for item in items:
+        published, other = _prompt(task, item, DEMO), _prompt(task, item, DEMO, option_order=1)
+        changed += published.user != other.user
+        assert (published.system, published.prefill, published.shots) == (other.system, other.prefill, other.shots)
+    assert changed > len(items) / 2
 
 
 @every_task
 @settings(max_examples=60, deadline=None)
 @given(text=st.one_of(st.text(), st.text(alphabet="`#:{}()\\<>/think \nAnswer:0-9A-D=def return'\"\0\r\u2028")))
-def test_extraction_takes_any_text(name: str, text: str) -> None:
-    task, item = tasks.get(name), _items(name, DEMO)[0]
+def test_extraction_takes_any_text(name: str, style: str, text: str) -> None:
+    task, item = tasks.get(name, style), _items(name, DEMO)[0]
     found = task.extract(item, text)
     assert (found.answer == "") == (found.rule == "none") == (found == tasks.NO_ANSWER)
     assert found == task.extract(item, text)
 
 
-@every_task
+class Read(dict[str, object]):
+    """A row that notes which of its columns are looked at."""
+
+    def __init__(self, columns: dict[str, object]) -> None:
+        super().__init__(columns)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> object:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+@every_name
 def test_a_row_without_columns_is_an_error_that_names_task_and_row(name: str) -> None:
-    with pytest.raises(DataError, match=rf"task '{name}', row 1: no column '\w+'; the row has: none"):
+    with pytest.raises(DataError, match=rf"task '{name}', row 1: no column '[\w ]+'; the row has: none"):
         list(tasks.get(name).items([_rows(name, DEMO)[0], {}]))
 
 
-@every_task
+@every_name
 def test_a_null_in_a_row_is_an_error_that_names_its_column(name: str) -> None:
-    task, row = tasks.get(name), _rows(name, DEMO)[0]
-    for column in row:
+    task, row = tasks.get(name), Read(_rows(name, DEMO)[0])
+    list(task.items([row]))
+    assert row.names
+    for column in row.names:
         with pytest.raises(DataError, match=rf"task '{name}', row 0, column '{column}': expected .*, found None"):
-            list(task.items([row | {column: None}]))
+            list(task.items([{**row, column: None}]))
+
+
+@every_task_with_shots
+def test_a_fault_in_a_row_for_worked_examples_is_told_apart(name: str, style: str) -> None:
+    with pytest.raises(DataError, match=rf"task '{name} \(worked examples\)', row 0: no column"):
+        list(tasks.get(name, style).examples([{}], []))
 
 
 def test_the_demo_answers_are_spread_evenly() -> None:
@@ -224,3 +392,18 @@ def test_the_demo_solutions_calculate_right() -> None:
                 value = operations[operator](value, float(operand))
             assert value == float(result), expression
         assert result == item.target
+
+
+def test_the_demos_larger_gpqa_sets_hold_the_smaller_ones() -> None:
+    diamond, main, extended = (
+        {str(row["Record ID"]): row for row in sources.rows(_gpqa.subset(f"gpqa_{name}"), DEMO)} for name in ("diamond", "main", "extended")
+    )
+    assert diamond.items() <= main.items() <= extended.items()
+
+
+def test_the_demo_repeats_finnish_sources_with_other_references() -> None:
+    items = _items("wmt16_en_fi", DEMO)
+    half = len(items) // 2
+    for first, second in zip(items[:half], items[half:], strict=True):
+        assert first.fields == second.fields
+        assert first.references != second.references

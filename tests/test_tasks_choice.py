@@ -1,9 +1,7 @@
-"""Multiple choice: the answer from log-probabilities, and the label that a text states."""
+"""Multiple choice: prompts, rows of each benchmark, the answer from log-probabilities, and orders of options."""
 
-import json
 import math
-import os
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline import frames, tasks
 from pipeline.errors import DataError
 from pipeline.records import Item
-from pipeline.tasks._choice import most_probable_label, question_block, read_label, spaced_labels
+from pipeline.tasks._choice import as_published, most_probable_label, question_block
 
 MMLU = tasks.get("mmlu")
 ROW = {"question": " What is 1 + 1? \n", "subject": "elementary_mathematics", "choices": [" 1", "2 ", "3", "None"], "answer": 1}
@@ -29,11 +27,45 @@ def _outputs(vectors: list[list[float | None]], num_options: int = 4) -> pl.Data
     return pl.DataFrame(columns, schema={"item_id": pl.String, "options": pl.List(pl.String), "label_logprobs": pl.List(pl.Float64)})
 
 
+def _item(options: list[str], item_id: str = "test-00000") -> Item:
+    fields = {"question": "Which?"}
+    return Item(task="mmlu", item_id=item_id, group="", fields=fields, options=options, target="A", references=[])
+
+
 def test_the_prompt_is_the_papers() -> None:
     [item] = MMLU.items([ROW])
     assert MMLU.prompt(item) == tasks.Prompt(system="", user="Question: What is 1 + 1?\nA. 1\nB. 2\nC. 3\nD. None", prefill="Answer:")
     assert MMLU.labels(item) == [" A", " B", " C", " D"]
     assert item.target == "B"
+
+
+def test_the_prompt_for_reasoning_is_the_papers() -> None:
+    task = tasks.get("mmlu", "cot")
+    [item] = task.items([ROW])
+    instruction = (
+        "Answer the following multiple-choice question. First, provide a step-by-step reasoning process, and then give the final answer "
+        "exactly in this format: 'The answer is X.'"
+    )
+    user = f"{instruction}\nQuestion: What is 1 + 1?\nA. 1\nB. 2\nC. 3\nD. None"
+    assert task.prompt(item) == tasks.Prompt(system="", user=user, prefill="")
+    assert task.gold_output(item) == "The answer is B."
+    assert task.labels(item) == []
+
+
+def test_a_shot_is_a_turn_of_the_user_and_one_of_the_assistant() -> None:
+    task = tasks.get("mmlu", "five_shot")
+    [item] = task.items([ROW])
+    prompt = task.prompt(item, [item] * 5)
+    assert prompt.shots == (("Question: What is 1 + 1?\nA. 1\nB. 2\nC. 3\nD. None", "Answer: B"),) * 5
+    assert (prompt.user, prompt.prefill) == (prompt.shots[0][0], "Answer:")
+
+
+def test_mmlu_takes_the_dev_rows_of_the_items_subject() -> None:
+    task = tasks.get("mmlu", "five_shot")
+    [item] = task.items([ROW])
+    rows = [ROW | {"subject": subject} for _ in range(5) for subject in ("astronomy", "elementary_mathematics")]
+    shots = task.shots(item, list(task.examples(rows, [item])))
+    assert [shot.item_id for shot in shots] == [f"dev-{i:05d}" for i in (1, 3, 5, 7, 9)]
 
 
 def test_padding_does_not_tell_the_options_apart() -> None:
@@ -111,8 +143,9 @@ def test_three_and_five_options_work_like_four(num_options: int) -> None:
     vector = [-2.0] * (num_options - 1) + [-1.0]
     last = most_probable_label(_outputs([vector], num_options), "other")["answer"].item()
     assert last == "ABCDE"[num_options - 1]
-    assert spaced_labels(num_options)[-1] == f" {last}"
-    assert question_block("Q", ["x"] * num_options).endswith(f"\n{last}. x")
+    item = _item(["x"] * num_options)
+    assert MMLU.labels(item)[-1] == f" {last}"
+    assert question_block(item).endswith(f"\n{last}. x")
 
 
 def test_answers_come_in_the_order_of_the_outputs() -> None:
@@ -123,39 +156,159 @@ def test_answers_come_in_the_order_of_the_outputs() -> None:
     assert MMLU.answers(outputs)["answer"].to_list() == ["A", "D", "B"]
 
 
+OPTIONS = ["p", "q", "r", "s"]
+
+
+def _shown(items: list[Item], orders: list[int], labels: list[str]) -> pl.DataFrame:
+    """What a model's choice of `labels` becomes when `items` were shown in `orders`."""
+    outputs = frames.from_records(Item, items).with_columns(option_order=pl.Series(orders, dtype=pl.Int64))
+    return as_published(outputs, pl.DataFrame({"answer": labels, "rule": ["argmax"] * len(labels)}))
+
+
+def test_labels_of_several_orders_and_items_are_mapped_row_by_row() -> None:
+    items = [_item(OPTIONS, f"test-{i:05d}") for i in range(50)] * 4
+    orders = [order for order in (3, 0, 1, 2) for _ in range(50)]
+    labels = ["ABCD"[i % 4] for i in range(200)]
+    expected = [
+        "ABCD"[tasks.option_permutation(item, order)["ABCD".index(label)]] for item, order, label in zip(items, orders, labels, strict=True)
+    ]
+    assert _shown(items, orders, labels)["answer"].to_list() == expected
+    assert expected != labels
+
+
+def test_no_answer_stays_none_in_every_order() -> None:
+    item = _item(OPTIONS)
+    assert _shown([item, item], [1, 2], ["", ""])["answer"].to_list() == ["", ""]
+
+
+def test_outputs_without_a_column_for_the_order_were_shown_as_published() -> None:
+    outputs = frames.from_records(Item, [_item(OPTIONS)])
+    shown = pl.DataFrame({"answer": ["C"], "rule": ["argmax"]})
+    assert as_published(outputs, shown).equals(shown)
+
+
+def test_a_text_is_read_in_the_order_shown() -> None:
+    task, item = tasks.get("mmlu", "cot"), _item(OPTIONS)
+    outputs = frames.from_records(Item, [item, item]).with_columns(
+        option_order=pl.Series([0, 7], dtype=pl.Int64), text=pl.lit("The answer is B."), label_logprobs=pl.lit(None, pl.List(pl.Float64))
+    )
+    assert task.answers(outputs)["answer"].to_list() == ["B", "ABCD"[tasks.option_permutation(item, 7)[1]]]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_every_place_of_an_order_shows_every_option_equally_often(order: int) -> None:
+    first = [tasks.option_permutation(_item(OPTIONS, f"test-{i:05d}"), order)[0] for i in range(2_000)]
+    assert np.abs(np.bincount(first, minlength=4) / 2_000 - 0.25).max() < 0.04  # four standard errors
+
+
+ARC = tasks.get("arc_challenge")
+ARC_ROW: dict[str, Any] = {
+    "id": "row_1",
+    "question": "Which is red?",
+    "choices": {"text": ["sky", "grass", "blood", "snow"], "label": ["1", "2", "3", "4"]},
+    "answerKey": "3",
+}
+
+
 @pytest.mark.parametrize(
-    ("text", "label"),
+    ("labels", "key", "target"),
     [
-        (" B", "B"),
-        ("B. because it is", "B"),
-        ("(C)", "C"),
-        ("**D**", "D"),
-        ("The answer is B.", "B"),
-        ("Answer: (B)", "B"),
-        ("**Answer:** B", "B"),
-        ("The answer is \\boxed{B}", "B"),
-        ("Answer: A is tempting.\nThe answer is B.", "B"),  # the last statement
-        ("<think>The answer is A.</think>The answer is B.", "B"),
-        ("A good question. The answer is C.", "C"),
-        ("The answer is E.", ""),  # no such option
-        (" Navy", ""),
-        (" CS", ""),
-        ("Because it is", ""),
-        ("a matter of taste", ""),
-        ("The answer is a matter of taste", ""),
-        ("", ""),
+        ("ABCD", "D", "D"),
+        ("1234", "2", "B"),
+        ("ABC", "C", "C"),
+        ("123", "1", "A"),
+        ("ABCDE", "E", "E"),
+        ("12345", "5", "E"),
+        ("DCBA", "D", "A"),  # by place, whatever the labels are
     ],
 )
-def test_labels_in_texts(text: str, label: str) -> None:
-    assert read_label(text, 4).answer == label
+def test_an_arc_key_is_found_among_the_rows_own_labels(labels: str, key: str, target: str) -> None:
+    texts = [f"option {label}" for label in labels]
+    [item] = ARC.items([ARC_ROW | {"choices": {"text": texts, "label": list(labels)}, "answerKey": key}])
+    assert (item.target, item.options) == (target, texts)
+    assert ARC.labels(item) == [f" {letter}" for letter in "ABCDE"[: len(labels)]]
 
 
-def test_published_outputs_get_their_published_accuracy() -> None:
-    data = os.environ.get("DATESWEEP_DATA")
-    if not data:
-        pytest.skip("DATESWEEP_DATA is not set")
-    path = Path(data).parent / "outputs/mmlu/fedllm_llama2-7b_checkpoint-0.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    right = [read_label(row["raw_tail"], 4).answer == "ABCD"[row["answer"]] for row in rows]
-    assert len(right) == 12_343
-    assert round(sum(right) / len(right), 4) == 0.4692
+def test_arc_options_are_shown_under_letters() -> None:
+    [item] = ARC.items([ARC_ROW])
+    assert ARC.prompt(item).user == "Question: Which is red?\nA. sky\nB. grass\nC. blood\nD. snow"
+    assert item.item_id == "row_1"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answerKey": "C"}, r"column 'answerKey': expected one of the row's labels \(1, 2, 3, 4\), found 'C'"),
+        ({"choices": [{"text": "sky", "label": "1"}]}, "column 'choices': expected a mapping"),
+        ({"choices": {"text": ["sky"], "label": ["1"]}}, "column 'label': expected a list of two or more texts"),
+        ({"choices": {"text": ["sky", "grass", "blood"], "label": ["1", "2", "3", "4"]}}, "column 'text': expected a list of 4 texts"),
+    ],
+)
+def test_a_bad_arc_row_is_named_with_what_was_expected(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=rf"task 'arc_challenge', row 0, {message}"):
+        list(ARC.items([ARC_ROW | change]))
+
+
+def test_arc_takes_the_first_rows_of_its_train_split() -> None:
+    task = tasks.get("arc_challenge", "five_shot")
+    [item] = task.items([ARC_ROW])
+    examples = list(task.examples([ARC_ROW | {"id": f"train_{i}"} for i in range(8)], [item]))
+    assert [shot.item_id for shot in task.shots(item, examples)] == [f"train_{i}" for i in range(5)]
+    assert [source.split for source in task.example_sources] == ["train", "validation"]
+
+
+GPQA = tasks.get("gpqa_diamond")
+
+
+def _record(number: int, **change: str) -> dict[str, str]:
+    """A made-up row; white space around the right answer alone would give it away."""
+    answers = {"Correct Answer": " right\n", "Incorrect Answer 1": "wrong", "Incorrect Answer 2": "false", "Incorrect Answer 3": "amiss"}
+    return {
+        "Record ID": f"rec{number:04d}",
+        "Question": f"Which is right, {number}?\n",
+        "High-level domain": "Physics",
+        **answers,
+        **change,
+    }
+
+
+def test_the_right_gpqa_option_is_the_target_wherever_it_stands() -> None:
+    for item in GPQA.items([_record(i) for i in range(50)]):
+        assert item.options["ABCD".index(item.target)] == "right"
+        assert sorted(item.options) == ["amiss", "false", "right", "wrong"]
+
+
+def test_the_right_gpqa_option_stands_in_every_place_equally_often() -> None:
+    counts = pl.Series([item.target for item in GPQA.items([_record(i) for i in range(2_000)])]).value_counts()["count"]
+    assert counts.min() > 420  # four standard errors around 500
+    assert counts.max() < 580
+
+
+def test_gpqa_options_depend_on_the_record_alone() -> None:
+    rows = [_record(i) for i in range(20)]
+    options = {item.item_id: item.options for item in GPQA.items(rows)}
+    assert options == {item.item_id: item.options for item in GPQA.items(rows[::-1])}
+    assert options == {item.item_id: item.options for item in tasks.get("gpqa_main").items(rows)}
+    assert list(options) == [f"rec{i:04d}" for i in range(20)]
+
+
+def test_gpqa_texts_are_stripped() -> None:
+    [item] = GPQA.items([_record(1, **{"Incorrect Answer 2": "false \n"})])
+    assert GPQA.prompt(item).user.startswith("Question: Which is right, 1?\nA. ")
+    assert all(text == text.strip() for text in item.options)
+
+
+def test_a_gpqa_row_without_a_record_id_is_an_error() -> None:
+    with pytest.raises(DataError, match="task 'gpqa_diamond', row 1, column 'Record ID': expected a text that is not empty"):
+        list(GPQA.items([_record(0), _record(1, **{"Record ID": " "})]))
+
+
+@pytest.mark.parametrize("name", ["gpqa_diamond", "gpqa_main"])
+def test_gpqa_shots_are_of_the_larger_set_only_and_do_not_depend_on_its_order(name: str) -> None:
+    task = tasks.get(name, "five_shot")
+    larger = [_record(i) for i in range(60)]
+    items = list(task.items(larger[:40]))
+    shots = task.shots(items[0], list(task.examples(larger, items)))
+    assert {shot.item_id for shot in shots} <= {f"rec{i:04d}" for i in range(40, 60)}
+    assert shots == task.shots(items[39], list(task.examples(larger[::-1], items)))
+    assert [shot.item_id for shot in shots] != [f"rec{i:04d}" for i in range(40, 45)]  # drawn, not the first

@@ -62,6 +62,16 @@ SHAPES: dict[str, Callable[[Item], str]] = {
     "indented under a list item": lambda i: f"1. Code:\n\n   ```python\n{textwrap.indent(_whole(i), '   ')}\n   ```",
     "main guard with input": lambda i: f"```python\n{_whole(i)}\n\nif __name__ == '__main__':\n    {i.fields['entry_point']}(input())\n```",
     "end-of-turn marker": lambda i: f"```python\n{_whole(i)}\n```<|im_end|>",
+    "CRLF body": lambda i: _body(i).replace("\n", "\r\n"),
+    "body behind a thinking block": lambda i: f"<think>\n```python\nx = 1\n```\n</think>\n{_body(i)}",
+    "thinking block that the template opened": lambda i: f"Maybe\n```python\nx = 1\n```\n</think>\n```python\n{_whole(i)}\n```",
+    "final channel": lambda i: f"<|channel|>analysis<|message|>x<|end|><|channel|>final<|message|>```python\n{_whole(i)}\n```<|return|>",
+    "unclosed fence around a body": lambda i: f"```python\n{_body(i)}",
+    "usage block last": lambda i: f"```python\n{_whole(i)}\n```\nUsage:\n```python\nprint({i.fields['entry_point']}())\n```",
+    "helper in a block of its own": lambda i: f"```python\ndef helper_of_mine(x):\n    return x\n```\n\n```python\n{_whole(i)}\n```",
+    "session block last": lambda i: f"```python\n{_whole(i)}\n```\n```pycon\n>>> 1 + 1\n2\n```",
+    "fence of four": lambda i: f"````python\n{_whole(i)}\n````",
+    "fence with a title": lambda i: f'```python title="solution.py"\n{_whole(i)}\n```',
     "only the closing fence": lambda i: f"{_whole(i)}\n```\nThat is all.",
 }
 

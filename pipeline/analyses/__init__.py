@@ -9,7 +9,7 @@ To add one, write `pipeline/analyses/<name>.py` with
 It is found by its file name. Start from `Evidence.outcomes()`, which gives one benchmark run under one metric at a time as arrays over
 items and dates. The contract tests (`tests/test_analyses.py`) then check that its table does not depend on the order of the rows and comes
 out equal to the byte each time; so sort it by a key, and add up floats along `Outcomes.stats`, whose items are in a fixed order. All scores
-are 0 to 100.
+are 0 to 100. Dates are compared only within one condition (`Outcomes.conditions()`), in which nothing but the date differs.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,13 @@ from typing import cast
 import polars as pl
 
 from pipeline import frames, registry
-from pipeline.analyses._outcomes import SERIES_KEY as SERIES_KEY  # `as`: plug-ins import both names from here
+from pipeline.analyses._outcomes import AXES as AXES  # `as`: plug-ins import these names from here
+from pipeline.analyses._outcomes import CONDITION_KEY as CONDITION_KEY
+from pipeline.analyses._outcomes import SERIES_KEY as SERIES_KEY
 from pipeline.analyses._outcomes import Outcomes as Outcomes
 from pipeline.analyses._outcomes import outcomes
+from pipeline.analyses._spread import SPREAD as SPREAD
+from pipeline.analyses._spread import spread as spread
 from pipeline.errors import StoreError
 
 VARIANT_KEY = [*SERIES_KEY, "variant", "replicate"]
@@ -33,11 +37,11 @@ class Evidence:
     """What analyses may ask of: everything measured in a run, joined by key."""
 
     rows: pl.LazyFrame
-    """One row for each completion and metric: `frames.ROW_KEY`, `date` (null for the control), `date_format`, `group`, `output_id`,
+    """One row for each completion and metric: `frames.ROW_KEY`, `date` (null for controls), `CONDITION_KEY`, `group`, `output_id`,
     `answer`, `rule`, `metric`, `status`, `stats`."""
     by_variant: pl.DataFrame
-    """One row for each `VARIANT_KEY`: `date`, `date_format`, `score` (0 to 100, null where nothing was scored), `num_items`, `num_scored`,
-    `num_no_answer`, `num_failed`, `num_timeout`. The last four count items by status and add up to `num_items`."""
+    """One row for each `VARIANT_KEY`: `date`, `CONDITION_KEY`, `score` (0 to 100, null where nothing was scored), `num_items`,
+    `num_scored`, `num_no_answer`, `num_failed`, `num_timeout`. The last four count items by status and add up to `num_items`."""
     items: pl.DataFrame
     """The items asked, with the columns of `records.Item`."""
 
@@ -64,9 +68,14 @@ def evidence(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataF
 
 COUNTS = ("num_items", "num_scored", "num_no_answer", "num_failed", "num_timeout")
 
+CONDITION = pl.Schema({name: pl.Int64() if name in ("option_order", "year") else pl.String() for name in CONDITION_KEY})
+"""Types of the columns `CONDITION_KEY`."""
+
 BY_VARIANT = pl.Schema(
     {name: pl.String() for name in [*SERIES_KEY, "variant"]}
-    | {"replicate": pl.Int64(), "date": pl.Date(), "date_format": pl.String(), "score": pl.Float64()}
+    | {"replicate": pl.Int64(), "date": pl.Date()}
+    | CONDITION
+    | {"score": pl.Float64()}
     | {name: pl.Int64() for name in COUNTS}
 )
 
@@ -83,7 +92,7 @@ def get(name: str) -> Callable[[Evidence], pl.DataFrame]:
 def _join(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> pl.LazyFrame:
     """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
     scored = completions.select(*frames.ROW_KEY, "output_id").join(scores.drop("detail"), on=frames.OUTPUT_KEY, how="inner")
-    dated = scored.join(variants.lazy().select("variant", "date", "date_format"), on="variant", how="left")
+    dated = scored.join(variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left")
     return dated.join(items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left")
 
 

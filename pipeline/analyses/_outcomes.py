@@ -8,12 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pipeline import frames, metrics, records, tasks
+from pipeline import frames, metrics, tasks
 from pipeline.errors import StoreError
 from pipeline.stats import Bools, Floats, Ints, paired_flips, scores_by_date
 
 SERIES_KEY = [*frames.RUN_KEY, "metric"]
-"""What makes one series of scores over the dates."""
+"""What makes one series of scores over the variants."""
+
+AXES = ["date_format", "placement", "wording", "option_order", "location", "year"]
+"""What may be varied beside the date, in the order in which tables are sorted; columns of every table."""
+CONDITION_KEY = ["condition", *AXES]
+"""A condition by its name, and by its value on each axis; dates are compared only within one."""
 
 _STATUS_COUNTS = {f"num_{status}": status for status in ("scored", "no_answer", "failed", "timeout")}
 
@@ -27,7 +32,7 @@ class Outcomes:
     item_ids: list[str]
     """(num_items,) sorted."""
     columns: pl.DataFrame
-    """`variant`, `replicate`, `date`, `date_format`, sorted by format, date and replicate; the control comes first."""
+    """`variant`, `replicate`, `date` and `CONDITION_KEY`, sorted by the axes, date and replicate; the controls come first."""
     stats: Floats
     """(num_items, num_columns, num_stats) sufficient statistics; NaN where scoring failed or the item was not asked."""
     answers: Ints
@@ -47,7 +52,7 @@ class Outcomes:
     @property
     def is_headline(self) -> bool:
         """Whether the metric is its task's first."""
-        return tasks.get(self.series["task"]).metrics[0] == self.series["metric"]
+        return tasks.get(self.series["task"], self.series["style"]).metrics[0] == self.series["metric"]
 
     @property
     def is_right_or_wrong(self) -> bool:
@@ -64,25 +69,40 @@ class Outcomes:
         """(num_items, num_columns) equal for equal outcomes: right or wrong where the metric says so, else the answer itself."""
         return np.where(self.present, self.stats[:, :, 0], -1).astype(np.int64) if self.is_right_or_wrong else self.answers
 
-    def date_formats(self) -> list[str]:
-        """The date formats swept, sorted."""
-        return sorted(self.columns.filter(pl.col("date").is_not_null())["date_format"].unique())
+    def conditions(self) -> list[dict[str, Any]]:
+        """`CONDITION_KEY` of each condition that has dates, sorted by the axes."""
+        return self._conditions(pl.col("date").is_not_null())
 
-    def dates(self, date_format: str) -> Ints:
-        """(num_dates,) columns of the sweep in one format (replicate 0), by date."""
-        chosen = (pl.col("date_format") == date_format) & pl.col("date").is_not_null() & (pl.col("replicate") == 0)
-        return self._columns_where(chosen)
+    def controls(self) -> list[dict[str, Any]]:
+        """`CONDITION_KEY` of each condition without dates, sorted by the axes."""
+        return self._conditions(pl.col("date").is_null())
 
-    def placebos(self, date_format: str) -> tuple[Ints, Ints]:
-        """(num_copies,) columns of the placebo copies in one format, and for each the column of the sweep that it repeats."""
-        copies = self._columns_where((pl.col("date_format") == date_format) & pl.col("date").is_not_null() & (pl.col("replicate") > 0))
-        sweep = {self.columns["variant"][int(c)]: int(c) for c in self.dates(date_format)}
-        pairs = [(int(c), sweep[v]) for c in copies if (v := self.columns["variant"][int(c)]) in sweep]
+    def dates(self, condition: str) -> Ints:
+        """(num_dates,) columns of one condition's dates (replicate 0), by date; none for a condition without dates."""
+        return self._columns_where((pl.col("condition") == condition) & pl.col("date").is_not_null() & (pl.col("replicate") == 0))
+
+    def control(self, condition: str) -> Ints:
+        """(0,) or (1,) column of the control of a condition: no date, and the same wording, option order and location."""
+        mine = self.columns.filter(pl.col("condition") == condition).select("wording", "option_order", "location").head(1)
+        same = [pl.col(name) == value for name, value in mine.row(0, named=True).items()]
+        return self._columns_where(pl.all_horizontal(pl.col("date").is_null(), pl.col("replicate") == 0, *same))
+
+    def placebos(self, condition: str) -> tuple[Ints, Ints]:
+        """(num_copies,) columns of the placebo copies in one condition, and for each the column of the sweep that it repeats.
+
+        Where a sweep has no dates, the copies are of controls.
+        """
+        here, columns = pl.col("condition") == condition, self.columns["variant"]
+        sweep = {columns[int(c)]: int(c) for c in self._columns_where(here & (pl.col("replicate") == 0))}
+        copies = self._columns_where(here & (pl.col("replicate") > 0))
+        pairs = [(int(c), sweep[v]) for c in copies if (v := columns[int(c)]) in sweep]
         return np.array([c for c, _ in pairs], dtype=np.int64), np.array([s for _, s in pairs], dtype=np.int64)
 
-    def placebo_flips(self, date_format: str) -> tuple[int, int]:
-        """Placebo copies in one format whose outcome differs from the sweep's, and copies that can be compared."""
-        copies, originals = self.placebos(date_format)
+    def placebo_flips(self, condition: str) -> tuple[int, int]:
+        """Placebo copies in one condition whose outcome differs from the sweep's, and copies that can be compared."""
+        copies, originals = self.placebos(condition)
+        if not copies.size:
+            return 0, 0
         both = self.present[:, copies] & self.present[:, originals]
         return paired_flips(self.codes[:, copies], self.codes[:, originals], both)
 
@@ -97,6 +117,9 @@ class Outcomes:
             **counts,
         )
 
+    def _conditions(self, chosen: pl.Expr) -> list[dict[str, Any]]:
+        return self.columns.filter(chosen).select(CONDITION_KEY).unique(maintain_order=True).to_dicts()
+
     def _columns_where(self, chosen: pl.Expr) -> Ints:
         return self.columns.select(chosen.arg_true()).to_series().to_numpy().astype(np.int64)
 
@@ -108,7 +131,7 @@ def outcomes(rows: pl.LazyFrame, series: Mapping[str, Any]) -> Outcomes:
         StoreError: one item was asked twice under one variant and replicate.
     """
     mine = rows.filter(*(pl.col(name) == value for name, value in series.items()))
-    frame = mine.select("item_id", "variant", "replicate", "date", "date_format", "output_id", "answer", "status", "stats").collect()
+    frame = mine.select("item_id", "variant", "replicate", "date", *CONDITION_KEY, "output_id", "answer", "status", "stats").collect()
     item_ids = frame["item_id"].unique().sort()
     columns = _columns(frame)
     item = frame["item_id"].cast(pl.Enum(item_ids)).to_physical().to_numpy()
@@ -129,10 +152,9 @@ def outcomes(rows: pl.LazyFrame, series: Mapping[str, Any]) -> Outcomes:
 
 
 def _columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row for each variant and replicate, the control first, then by format and date."""
-    distinct = frame.select("variant", "replicate", "date", "date_format").unique()
-    is_control = pl.col("variant") == records.CONTROL
-    return distinct.sort(~is_control, "date_format", "date", "variant", "replicate", nulls_last=False)
+    """One row for each variant and replicate, the controls first, then by the axes and date."""
+    distinct = frame.select("variant", "replicate", "date", *CONDITION_KEY).unique()
+    return distinct.sort(pl.col("date").is_not_null(), *AXES, "date", "variant", "replicate", nulls_last=False)
 
 
 def _check_unique(frame: pl.DataFrame, cells: Ints, series: Mapping[str, Any]) -> None:

@@ -7,13 +7,15 @@ import numpy as np
 import polars as pl
 
 from pipeline import stats
-from pipeline.analyses import SERIES_KEY, Evidence, Outcomes
+from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes
 
 TITLE = "Items that flip"
 QUESTION = "Which items are answered otherwise on another date?"
 
 SCHEMA = pl.Schema(
-    {name: pl.String() for name in [*SERIES_KEY, "date_format", "item_id", "group"]}
+    {name: pl.String() for name in SERIES_KEY}
+    | dict(CONDITION)
+    | {"item_id": pl.String(), "group": pl.String()}
     | {"num_dates": pl.Int64(), "num_answers": pl.Int64(), "num_right": pl.Int64(), "right_percent": pl.Float64()}
     | {"target": pl.String(), "common_answer": pl.String()}
     | {"date_a": pl.Date(), "answer_a": pl.String(), "date_b": pl.Date(), "answer_b": pl.String()}
@@ -21,7 +23,7 @@ SCHEMA = pl.Schema(
 
 
 def table(evidence: Evidence) -> pl.DataFrame:
-    """One row for each item that flips under its task's headline metric, in each benchmark run and date format.
+    """One row for each item that flips under its task's headline metric, in each benchmark run and condition.
 
     * `num_answers`: distinct answers over the `num_dates` dates that were scored; `common_answer`: the most frequent, the first in the
       alphabet on a tie; an empty answer is one too;
@@ -29,15 +31,15 @@ def table(evidence: Evidence) -> pl.DataFrame:
       text does;
     * `date_a` and `date_b`: the first date, and the first one after it with another outcome, with their answers.
     """
-    rows = [row for o in evidence.outcomes() if o.is_headline for date_format in o.date_formats() for row in _rows(o, date_format)]
+    rows = [row for o in evidence.outcomes() if o.is_headline for condition in o.conditions() for row in _rows(o, condition)]
     known = evidence.items.select("task", "item_id", "group", "target")
     flipping = pl.DataFrame(rows, schema={n: t for n, t in SCHEMA.items() if n not in ("group", "target")})
-    return flipping.join(known, on=["task", "item_id"], how="left").select(SCHEMA.names()).sort(*SERIES_KEY, "date_format", "item_id")
+    return flipping.join(known, on=["task", "item_id"], how="left").select(SCHEMA.names()).sort(*SERIES_KEY, *AXES, "item_id")
 
 
-def _rows(outcomes: Outcomes, date_format: str) -> Iterator[dict[str, Any]]:
-    """Rows of the table for one run and format, without what the items say."""
-    columns = outcomes.dates(date_format)
+def _rows(outcomes: Outcomes, condition: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of the table for one run and condition, without what the items say."""
+    columns = outcomes.dates(condition["condition"])
     codes, present, answers = outcomes.codes[:, columns], outcomes.present[:, columns], outcomes.answers[:, columns]
     dates = outcomes.columns["date"].gather(columns).to_list()
     for item in np.flatnonzero(stats.flips(codes, present)):
@@ -48,7 +50,7 @@ def _rows(outcomes: Outcomes, date_format: str) -> Iterator[dict[str, Any]]:
         num_right = int(codes[item, shown].sum()) if outcomes.is_right_or_wrong else None
         yield {
             **outcomes.series,
-            "date_format": date_format,
+            **condition,
             "item_id": outcomes.item_ids[item],
             "num_dates": shown.size,
             "num_answers": found.size,

@@ -11,8 +11,6 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import records
-
 COLOURS = ("#1f5fb4", "#d9600a", "#2a8a3e", "#c5283d", "#7a4fb5", "#7b4b3a", "#cf4f9f", "#5b6470", "#8a8a12", "#0e8ea3")
 """Each stands out from white by 3 to 1 or more, as WCAG 2.2 asks of graphics (success criterion 1.4.11)."""
 
@@ -29,7 +27,7 @@ def score_chart(panel: pl.DataFrame, colours: Mapping[str, str], unit: str, labe
     """An SVG of scores over dates: lines for models, a dashed level for each control, hollow marks for placebo copies.
 
     Args:
-        panel: `label` (of the model), `variant`, `date`, `replicate`, `score`; a null score leaves a gap.
+        panel: `label` (of the model), `date` (null for the control), `replicate`, `score`, of one condition; a null score leaves a gap.
         colours: colour of each label.
         unit: title of the score axis.
         label: what the chart shows, for readers who do not see it.
@@ -53,7 +51,7 @@ def _lines(panel: pl.DataFrame, colours: Mapping[str, str], y: Any, x: Any, heig
 
     dated = panel.filter(pl.col("date").is_not_null())
     sweep, copies = dated.filter(pl.col("replicate") == 0), dated.filter(pl.col("replicate") > 0)
-    control = panel.filter((pl.col("variant") == records.CONTROL) & pl.col("score").is_not_null())
+    control = panel.filter(pl.col("date").is_null() & (pl.col("replicate") == 0) & pl.col("score").is_not_null())
     colour = alt.Color("label:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
     is_marked = _dates(panel).len() <= MAX_MARKED_DATES
     layers: list[Any] = []

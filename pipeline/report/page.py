@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.analyses import COUNTS, SERIES_KEY, deltas
-from pipeline.report import Provenance, charts, wording
+from pipeline.analyses import AXES, COUNTS, SERIES_KEY, deltas
+from pipeline.report import Provenance, charts, conditions, wording
+from pipeline.report._cells import Cell, Row, count
 
 MAX_FLIPS_SHOWN = 40
 """Rows of the flip table on the page; the CSV has all."""
@@ -16,18 +17,8 @@ MAX_FLIPS_SHOWN = 40
 MAX_GAUGE = 4.0
 """A delta further out, in multiples of the 95th percentile of chance, is drawn at the end of its gauge."""
 
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One cell of a table."""
-
-    text: str
-    note: str = ""
-    """Shown smaller, below the text."""
-    kind: str = ""
-    """Class of the cell: `number`, `more`, `within`."""
+MAX_PANELS = 24
+"""Charts on the page, of the first conditions; `by_date.csv` has the numbers of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,32 +44,47 @@ def html(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> str:
 
 def _context(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> dict[str, Any]:
     """Everything that the template names."""
-    found = tables["deltas"]
-    names = wording.Names(pl.concat([found.select(*SERIES_KEY, "date_format"), tables["by_date"].select(*SERIES_KEY, "date_format")]))
-    colours = _colours(tables["by_date"], names)
+    found, by_date = tables["deltas"], tables["by_date"]
+    names = wording.Names(pl.concat([found.select(*SERIES_KEY, *AXES), by_date.select(*SERIES_KEY, *AXES)]))
+    colours, panel_keys, beside = _colours(by_date, names), _panel_keys(by_date), conditions.beside_the_date(tables)
     return {
         "provenance": provenance,
-        "lead": _lead(found),
-        "headlines": list(_headlines(found, names)),
+        **_opening(tables, names),
         "deltas": [_delta_row(row, names, _longest(found)) for row in found.iter_rows(named=True)],
+        "has_no_answer": (found["no_answer_percent"] > 0).any(),
         "colours": colours,
-        "panels": list(_panels(tables["by_date"], names, colours)),
-        "has_control": tables["by_date"].filter(pl.col("date").is_null()).height > 0,
-        "has_placebo": tables["by_date"].filter(pl.col("replicate") > 0).height > 0,
-        "unread": [_unread_row(row, names) for row in _unread(tables["by_date"]).iter_rows(named=True)],
-        "flip_rates": [_rate_row(row, names) for row in tables.get("flip_rates", pl.DataFrame()).iter_rows(named=True)],
+        "panels": [_panel(by_date, one, names, colours) for one in panel_keys[:MAX_PANELS]],
+        "num_panels": len(panel_keys),
+        "has_control": by_date["date"].null_count() > 0,
+        "has_placebo": by_date.filter(pl.col("replicate") > 0).height > 0,
+        "unread": [_unread_row(row, names) for row in _unread(by_date).iter_rows(named=True)],
+        "conditions": [conditions.spread_row(row, names) for row in beside.iter_rows(named=True)],
+        "has_chance": beside.height > 0 and beside["chance_delta"].null_count() < beside.height,
+        "flip_rates": [_rate_row(row, names) for row in _dated_rates(tables).iter_rows(named=True)],
         "flips": [_flip_row(row, names) for row in _shown_flips(tables).iter_rows(named=True)],
         "num_flips": tables.get("flips", pl.DataFrame()).height,
         "csv_names": sorted(tables),
     }
 
 
+def _opening(tables: Mapping[str, pl.DataFrame], names: wording.Names) -> dict[str, Any]:
+    """The first screen: the lead, a card for each model, and for a sweep without dates the scores in place of the deltas."""
+    if not conditions.is_undated(tables["by_date"]):
+        return {"lead": _lead(tables["deltas"]), "headlines": list(_headlines(tables["deltas"], names)), "scores": [], "num_scores": 0}
+    scores = list(conditions.score_rows(tables, names))
+    return {
+        "lead": conditions.lead(tables["by_date"]),
+        "headlines": list(conditions.cards(conditions.beside_the_date(tables), names)),
+        "scores": scores[: conditions.MAX_SCORES_SHOWN],
+        "num_scores": len(scores),
+    }
+
+
 def _lead(found: pl.DataFrame) -> str:
     """What was swept and how many deltas are more than chance, in one sentence or two."""
-    num_dates = found["num_dates"].max() if found.height else 0
-    swept = (
-        f"{_count(found['model'].n_unique(), 'model')}, {_count(found['task'].n_unique(), 'task')}, {_count(int(str(num_dates)), 'date')}."
-    )
+    num_dates, num_conditions = max(found["num_dates"].to_list(), default=0), found["condition"].n_unique()
+    swept = f"{count(found['model'].n_unique(), 'model')}, {count(found['task'].n_unique(), 'task')}, {count(num_dates, 'date')}"
+    swept += f" under {num_conditions} conditions." if num_conditions > 1 else "."
     num_tested = found["p_value"].drop_nulls().len()
     if not num_tested:
         return f"{swept} No delta could be tested."
@@ -87,10 +93,6 @@ def _lead(found: pl.DataFrame) -> str:
         return f"{swept} The delta between worst and best date is {'more than' if num_more else 'within what'} chance gives."
     share, verb = ("None", "is") if num_more == 0 else (f"{num_more}", "is" if num_more == 1 else "are")
     return f"{swept} {share} of {num_tested} worst-to-best deltas {verb} more than chance gives."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _headlines(found: pl.DataFrame, names: wording.Names) -> Iterator[dict[str, str]]:
@@ -134,7 +136,7 @@ def _delta_row(row: Row, names: wording.Names, longest: float) -> dict[str, Any]
     text = wording.number
     return {
         "model": names.model(row),
-        "task": Cell(text=names.series(row), note=f"{_count(row['num_items'], 'item')}, {_count(row['num_dates'], 'date')}"),
+        "task": Cell(text=names.series(row), note=f"{count(row['num_items'], 'item')}, {count(row['num_dates'], 'date')}"),
         "worst": Cell(text=text(row["worst"]), note=wording.day(row["worst_date"])),
         "best": Cell(text=text(row["best"]), note=wording.day(row["best_date"])),
         "delta": text(row["delta"]),
@@ -146,7 +148,14 @@ def _delta_row(row: Row, names: wording.Names, longest: float) -> dict[str, Any]
         "control": text(row["control"]),
         "mean": Cell(text=text(row["mean"]), note="" if row["sd"] is None else f"sd {text(row['sd'])}"),
         "placebo": wording.percent(row["placebo_flip_percent"]),
+        "no_answer": _no_answer(row),
     }
+
+
+def _no_answer(row: Row) -> Cell:
+    """How many answers on the dates are missing, and the most on one of them."""
+    share, most = row["no_answer_percent"], row["no_answer_percent_max"]
+    return Cell(text=wording.percent(share), note=f"max {wording.percent(most)}" if share and most > share else "")
 
 
 def _gauge(row: Row, longest: float) -> Gauge | None:
@@ -164,17 +173,22 @@ def _colours(by_date: pl.DataFrame, names: wording.Names) -> dict[str, str]:
     return {names.model(row): charts.COLOURS[i % len(charts.COLOURS)] for i, row in enumerate(pairs)}
 
 
-def _panels(by_date: pl.DataFrame, names: wording.Names, colours: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """A title and a chart for each task, style, metric and date format; the control has no format and is in all of them."""
-    key = ["task", "style", "metric", "date_format"]
-    dated = by_date.filter(pl.col("date").is_not_null())
-    for one in dated.select(key).unique().sort(key).iter_rows(named=True):
-        series = by_date.filter(*(pl.col(name) == one[name] for name in key[:3]), pl.col("date_format").is_in([one["date_format"], ""]))
-        labels = [names.model(row) for row in series.select("model", "engine").iter_rows(named=True)]
-        panel = series.with_columns(label=pl.Series(labels, dtype=pl.String))
-        title = names.series(one)
-        svg = charts.score_chart(panel, colours, f"{wording.metric_title(one['metric'])}, 0–100", f"{title} by date. {_spoken(panel)}")
-        yield {"title": title, "svg": svg}
+def _panel_keys(by_date: pl.DataFrame) -> list[dict[str, Any]]:
+    """What each chart shows: a task, style, metric and condition that has dates."""
+    key = ["task", "style", "metric", "condition", *AXES]
+    return by_date.drop_nulls("date").select(key).unique().sort("task", "style", "metric", *AXES).to_dicts()
+
+
+def _panel(by_date: pl.DataFrame, one: Row, names: wording.Names, colours: Mapping[str, str]) -> dict[str, str]:
+    """A title and a chart; the control is that of the condition."""
+    mine = [pl.col(name) == one[name] for name in ("task", "style", "metric")]
+    same_prompt = pl.all_horizontal(pl.col(name) == one[name] for name in ("wording", "option_order", "location"))
+    series = by_date.filter(*mine, (pl.col("condition") == one["condition"]) | (pl.col("date").is_null() & same_prompt))
+    labels = [names.model(row) for row in series.select("model", "engine").iter_rows(named=True)]
+    panel = series.with_columns(label=pl.Series(labels, dtype=pl.String))
+    title = names.series(one)
+    svg = charts.score_chart(panel, colours, f"{wording.metric_title(one['metric'])}, 0–100", f"{title} by date. {_spoken(panel)}")
+    return {"title": title, "svg": svg}
 
 
 def _spoken(panel: pl.DataFrame) -> str:
@@ -196,7 +210,13 @@ def _unread_row(row: Row, names: wording.Names) -> dict[str, Any]:
         name.removeprefix("num_"): Cell(text=wording.percent(100 * row[name] / row["num_items"]), note=f"{row[name]:,}")
         for name in ("num_no_answer", "num_timeout", "num_failed")
     }
-    return {"model": names.model(row), "task": names.series({**row, "date_format": ""}), "answers": f"{row['num_items']:,}", **shares}
+    return {"model": names.model(row), "task": names.scored(row), "answers": f"{row['num_items']:,}", **shares}
+
+
+def _dated_rates(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The flip rates of conditions that have dates; a control's noise floor stands beside its score."""
+    found = tables.get("flip_rates", pl.DataFrame())
+    return found.filter(pl.col("num_dates") > 0) if found.height else found
 
 
 def _rate_row(row: Row, names: wording.Names) -> dict[str, Any]:
@@ -226,7 +246,7 @@ def _shown_flips(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     flips = tables.get("flips", pl.DataFrame())
     if flips.height == 0:
         return flips
-    key = [*SERIES_KEY, "date_format"]
+    key = [*SERIES_KEY, *AXES]
     per_run = max(1, MAX_FLIPS_SHOWN // flips.select(key).n_unique())
     undecided = (pl.col("right_percent") - 50).abs()
     return flips.sort(*key, undecided, "item_id", nulls_last=True).group_by(key, maintain_order=True).head(per_run).head(MAX_FLIPS_SHOWN)
@@ -245,7 +265,7 @@ def _flip_row(row: Row, names: wording.Names) -> dict[str, Any]:
         "item": Cell(text=row["item_id"], note=row["group"] or ""),
         "right": right,
         "target": wording.clipped(row["target"]),
-        "common": Cell(text=wording.clipped(row["common_answer"]), note=_count(row["num_answers"], "distinct answer")),
+        "common": Cell(text=wording.clipped(row["common_answer"]), note=count(row["num_answers"], "distinct answer")),
         "a": Cell(text=wording.clipped(row["answer_a"]), note=wording.day(row["date_a"])),
         "b": Cell(text=wording.clipped(row["answer_b"]), note=wording.day(row["date_b"])),
     }

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from pipeline import dates, metrics, tasks
-from pipeline.analyses import SERIES_KEY
+from pipeline.analyses import AXES, SERIES_KEY
 from pipeline.analyses.deltas import MORE, NO_SCORE, TOO_FEW
 from pipeline.errors import ConfigError
 
@@ -69,34 +69,74 @@ def metric_title(name: str) -> str:
         return name
 
 
+AXIS_TITLES = {
+    "date": "date",
+    "date_format": "date format",
+    "placement": "place of the date",
+    "wording": "system wording",
+    "option_order": "order of the options",
+    "location": "user's location",
+    "year": "year",
+}
+"""What an axis is called where it is what varies."""
+
+_AXIS_WORDS = {"placement": "placement ", "wording": "wording ", "option_order": "order ", "location": "location "}
+"""What stands before the value of an axis that does not speak for itself."""
+
+
+def axis_value(axis: str, value: object) -> str:
+    """As in `wording helpful`, `order 3`, `iso` or `2024-03-05`."""
+    return f"{_AXIS_WORDS.get(axis, '')}{str(value).replace('_', ' ')}"
+
+
+def held(condition: str) -> str:
+    """What stays the same, from the column `held` of the table `conditions`: `no date, wording helpful` for `control;wording=helpful`."""
+    first, *others = condition.split(";")
+    named = {"control": "no date", "dated": "with a date"}.get(first, first)
+    return ", ".join([named, *others]).replace("=", " ").replace("_", " ")
+
+
 class Names:
     """Names for the rows of a run's tables, no longer than telling them apart needs."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        """`frame` has `SERIES_KEY` and `date_format`, for all rows that are to be named."""
+        """`frame` has `SERIES_KEY` and `AXES`, for all rows that are to be named; controls count only where nothing has a date."""
         dated = frame.filter(pl.col("date_format") != "")
-        self._has_metrics = dict(dated.group_by("task").agg(pl.col("metric").n_unique()).iter_rows())
-        self._several = {name for name in (*SERIES_KEY, "date_format") if dated[name].n_unique() > 1}
+        named = dated if dated.height else frame
+        metrics_of = named.group_by("task", "style").agg(pl.col("metric").n_unique())
+        self._has_metrics = {(task, style): count for task, style, count in metrics_of.iter_rows()}
+        self._several = {name for name in (*SERIES_KEY, *AXES) if named[name].n_unique() > 1}
 
     def model(self, row: Mapping[str, Any]) -> str:
         """The model, and its engine setting where the run has several."""
         return f"{row['model']} ({row['engine']})" if "engine" in self._several else str(row["model"])
 
     def task(self, row: Mapping[str, Any]) -> str:
-        """The task, and its style and date format where the run has several."""
-        return ", ".join([task_title(row["task"]), *self._condition(row)])
+        """The task, and its style and condition where the run has several."""
+        return ", ".join([task_title(row["task"]), *self._style(row), *self._axes(row)])
+
+    def scored(self, row: Mapping[str, Any]) -> str:
+        """The task, the metric, and the style where the run has several."""
+        return ", ".join([f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._style(row)])
 
     def series(self, row: Mapping[str, Any]) -> str:
-        """The task and the metric."""
-        return ", ".join([f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._condition(row)])
+        """The task, the metric, and the style and condition where the run has several."""
+        return ", ".join([self.scored(row), *self._axes(row)])
 
-    def short(self, row: Mapping[str, Any]) -> str:
+    def short(self, row: Mapping[str, Any], *, with_condition: bool = True) -> str:
         """The task's own name, and the metric where the task has several."""
-        scored = f"{row['task']} {row['metric']}" if self._has_metrics[row["task"]] > 1 else str(row["task"])
-        return ", ".join([scored, *self._condition(row)])
+        scored = f"{row['task']} {row['metric']}" if self._has_metrics[row["task"], row["style"]] > 1 else str(row["task"])
+        return ", ".join([scored, *self._style(row), *(self._axes(row) if with_condition else [])])
 
-    def _condition(self, row: Mapping[str, Any]) -> list[str]:
-        return [str(row[name]).replace("_", " ") for name in ("style", "date_format") if name in self._several and row[name]]
+    def condition(self, row: Mapping[str, Any]) -> str:
+        """The values of the axes that have several; empty where none has."""
+        return ", ".join(self._axes(row))
+
+    def _style(self, row: Mapping[str, Any]) -> list[str]:
+        return [str(row["style"]).replace("_", " ")] if "style" in self._several else []
+
+    def _axes(self, row: Mapping[str, Any]) -> list[str]:
+        return [axis_value(axis, row[axis]) for axis in AXES if axis in self._several and row[axis] not in (None, "")]
 
 
 def delta_sentence(row: Mapping[str, Any], name: str) -> str:
@@ -125,10 +165,23 @@ def conclusion(row: Mapping[str, Any]) -> str:
 
 
 def noise_floor(row: Mapping[str, Any]) -> str:
-    """What a row of the table `deltas` says about the engine's own noise."""
-    share = row["placebo_flip_percent"]
+    """What a row of the table `deltas` or `conditions` says about the engine's own noise."""
+    share, what = row["placebo_flip_percent"], "date" if row.get("axis", "date") == "date" else "prompt"
     if share is None:
-        return "The engine's own noise was not measured: no date was asked twice."
+        return f"The engine's own noise was not measured: no {what} was asked twice."
     if share == 0:
-        return "The same date asked again gave the same outcomes."
-    return f"The same date asked again flips {percent(share)} of outcomes: so much is the engine's own noise."
+        return f"The same {what} asked again gave the same outcomes."
+    return f"The same {what} asked again flips {percent(share)} of outcomes: so much is the engine's own noise."
+
+
+def spread_sentence(row: Mapping[str, Any], name: str) -> str:
+    """What a row of the table `conditions` says, in full sentences; `name` says what was scored."""
+    axis = row["axis"]
+    if row["delta"] is None:
+        return f"{name}: nothing could be scored."
+    ends = ", ".join(f"{number(row[end])} with {axis_value(axis, row[f'{end}_value'])}" for end in ("worst", "best"))
+    said = f"{name}: {ends}, a delta of {number(row['delta'])} points over {row['num_values']} values of the {AXIS_TITLES[axis]}."
+    if row["chance_delta"] is None:
+        return said
+    chance = f"Chance alone gives about {number(row['chance_delta'])}, and 95 times in 100 at most {number(row['chance_delta_95'])}."
+    return f"{said} {chance}"

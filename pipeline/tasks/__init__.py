@@ -1,19 +1,29 @@
 """A task is one benchmark: its rows, its prompt, how an answer is read out of an output, and the metrics that judge it.
 
-To add one, write `pipeline/tasks/<name>.py` with one `Task` subclass and `TASK = ThatClass()`. The contract tests
+To add one, write `pipeline/tasks/<name>.py` with one `Task` subclass and `TASK = ThatClass`. The contract tests
 (`tests/test_tasks.py`) then run over it: the gold output scores full marks, a wrong one less, item ids are unique and stable.
 A task sees rows as the Hub has them and never reads files; `sources.py` does. It knows nothing of dates; `variants.py` does.
+
+A benchmark may be asked in several styles (zero-shot, with five examples, with step-by-step reasoning); a `Task` object is a benchmark in
+one style, `tasks.get("mmlu", "cot")`.
 """
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any, ClassVar, Literal, cast
 
 import polars as pl
 
 from pipeline import frames, registry
+from pipeline.errors import ConfigError, nearest
 from pipeline.records import Item
+
+LETTERS = ascii_uppercase
+"""The labels of multiple-choice items, first option first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,8 @@ class Prompt:
     user: str
     prefill: str
     """How the assistant's turn begins, without a trailing space; empty where the model starts by itself."""
+    shots: tuple[tuple[str, str], ...] = ()
+    """Worked examples, each a user's turn and the assistant's answer; they stand between the system message and the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +64,25 @@ class Answer:
     """Name of the extraction rule that fired; `none` when no rule did."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """One way of asking a benchmark."""
+
+    kind: Literal["label", "text"]
+    """`label`: the answer is the label with the highest next-token probability. `text`: the model writes."""
+    metrics: tuple[str, ...]
+    """Names in `pipeline/metrics`; the first is the headline."""
+    max_tokens: int
+    """Longest output in tokens; a sweep may set another."""
+    num_shots: int = 0
+    """Worked examples before each item."""
+
+
 NO_ANSWER = Answer(answer="", rule="none")
 
 
 class Task(abc.ABC):
-    """One benchmark. Class attributes describe it; methods work on one item at a time."""
+    """One benchmark in one style. Class attributes describe the benchmark; methods work on one item at a time."""
 
     name: ClassVar[str]
     """The module's name."""
@@ -64,17 +90,51 @@ class Task(abc.ABC):
     version: ClassVar[int]
     """Raised whenever prompts or extraction change, so old completions or scores are not taken for new ones."""
     source: ClassVar[Source]
-    kind: ClassVar[Literal["label", "text"]]
-    """`label`: the answer is the label with the highest next-token probability. `text`: the model writes."""
-    metrics: ClassVar[tuple[str, ...]]
-    """Names in `pipeline/metrics`; the first is the headline."""
-    max_tokens: ClassVar[int]
-    """Longest output in tokens; a model file or sweep may set another."""
     chance: ClassVar[float]
     """Score of random guessing, 0 to 100."""
-    styles: ClassVar[tuple[str, ...]] = ("zero_shot",)
+    styles: ClassVar[Mapping[str, Style]]
+    """Style name -> how the items are asked; `zero_shot` is there for every benchmark."""
+    example_sources: ClassVar[tuple[Source, ...]] = ()
+    """Where worked examples come from, for styles with shots: the first of these that is to be had."""
+    paper_items: ClassVar[int | None] = None
+    """Items in the paper's data set, as it states them (arXiv 2609.36931); None where the paper has no such set."""
+    paper_subset: ClassVar[int | None] = None
+    """Items of the subset that the steps of the paper's reported deltas suggest; None where they suggest the whole set or nothing."""
+    has_options: ClassVar[bool] = False
+    """Whether its items are multiple-choice, whose options may be shown in another order."""
     executes_code: ClassVar[bool] = False
     """Whether scoring runs programs that the model wrote."""
+
+    def __init__(self, style: str = "zero_shot") -> None:
+        """The benchmark in one of its `styles`.
+
+        Raises:
+            ConfigError: it does not offer that style.
+        """
+        if style not in self.styles:
+            known = ", ".join(self.styles)
+            raise ConfigError(f"task {self.name}: style {style!r} is not offered; allowed: {known}{nearest(style, self.styles)}")
+        self.style = style
+
+    @property
+    def kind(self) -> Literal["label", "text"]:
+        """How the style answers, see `Style`."""
+        return self.styles[self.style].kind
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics of the style; the first is the headline."""
+        return self.styles[self.style].metrics
+
+    @property
+    def max_tokens(self) -> int:
+        """Longest output of the style, in tokens."""
+        return self.styles[self.style].max_tokens
+
+    @property
+    def num_shots(self) -> int:
+        """Worked examples before each item."""
+        return self.styles[self.style].num_shots
 
     @abc.abstractmethod
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
@@ -85,8 +145,23 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def prompt(self, item: Item) -> Prompt:
-        """The wording of `item`; equal for every date and model."""
+    def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
+        """The wording of `item` behind the worked examples `shots`; equal for every date and model."""
+
+    def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
+        """Items for worked examples out of the `rows` of one of `example_sources`; `items` are all the items of the benchmark.
+
+        Examples that could be asked themselves are left out by tasks whose two sources overlap.
+        """
+        raise NotImplementedError(f"task {self.name} has no worked examples")
+
+    def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
+        """The examples that stand before `item`, `num_shots` of `examples`: the first ones, the same for every date and model.
+
+        Raises:
+            DataError: there are fewer.
+        """
+        return []
 
     @abc.abstractmethod
     def extract(self, item: Item, text: str) -> Answer:
@@ -103,8 +178,8 @@ class Task(abc.ABC):
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
         """Columns `answer` and `rule` for `outputs`, row by row in the same order.
 
-        `outputs` has the columns of an `Item` (as `frames.schema` writes them), `text` and `label_logprobs`. Tasks that can answer for
-        whole columns at once override this.
+        `outputs` has the columns of an `Item` (as `frames.schema` writes them), `option_order`, `text` and `label_logprobs`. Tasks that can
+        answer for whole columns at once, or whose options may be shown in another order, override this.
         """
         found = [self.extract(item, text) for item, text in zip(items_of(outputs), outputs["text"], strict=True)]
         return pl.DataFrame(
@@ -117,10 +192,30 @@ def items_of(frame: pl.DataFrame) -> Iterator[Item]:
     return frames.to_records(Item, frame)
 
 
-def get(name: str) -> Task:
-    """The task `name`.
+def option_permutation(item: Item, option_order: int) -> list[int]:
+    """For each place, the option of `item` shown there in the order number `option_order`; 0 is the order as loaded.
+
+    The orders come from a hash of the item's id, so they are the same for every date, model and machine.
+    """
+    places = list(range(len(item.options)))
+    if option_order:
+        places.sort(key=lambda i: hashlib.sha256(f"{option_order}:{item.task}:{item.item_id}:{i}".encode()).digest())
+    return places
+
+
+def reordered(item: Item, option_order: int) -> Item:
+    """`item` as it is shown in the order number `option_order`: its options and its target changed."""
+    if not option_order or not item.options:
+        return item
+    places = option_permutation(item, option_order)
+    target = LETTERS[places.index(LETTERS.index(item.target))]
+    return dataclasses.replace(item, options=[item.options[i] for i in places], target=target)
+
+
+def get(name: str, style: str = "zero_shot") -> Task:
+    """The task `name` in `style`.
 
     Raises:
-        ConfigError: there is no such task.
+        ConfigError: there is no such task, or it does not offer the style.
     """
-    return cast(Task, registry.module("tasks", name).TASK)
+    return cast(Task, registry.module("tasks", name).TASK(style))

@@ -1,44 +1,126 @@
-"""Multiple-choice items: the block a prompt shows, the labels, and the answer from log-probabilities or from text.
+"""Multiple-choice benchmarks: what they share, the block a prompt shows, and the answer from log-probabilities.
 
-Wording of the block: Figure 6 of the paper (arXiv 2609.36931). Works for any number of options up to 26.
+Layout of the prompts: Figures 6 and 7 of the paper (arXiv 2609.36931), which does not state that of worked examples. `_labels.py` reads
+labels out of texts. Works for any number of options up to 26.
 """
 
-import re
-from collections.abc import Sequence
-from string import ascii_uppercase
+import abc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import polars as pl
 
 from pipeline.errors import DataError
-from pipeline.tasks import NO_ANSWER, Answer
-from pipeline.tasks._reasoning import visible
+from pipeline.records import Item
+from pipeline.tasks import LETTERS, Answer, Prompt, Style, Task, items_of, option_permutation
+from pipeline.tasks._labels import read_label
+from pipeline.tasks._rows import Row, checked
 
-LETTERS = ascii_uppercase
-"""The labels, first option first."""
-_STATED = re.compile(r"(?i:\banswer\b(?:\s+is|\s*:)?[\s:*_$(\[{\\'\"]*(?:boxed\{|text\{|option\s+)*)([A-Z])\b(?!['’])")
-"""`The answer is B`, `Answer: (B)`, `**Answer:** B`, `the answer is \\boxed{B}`."""
-_LEADING = re.compile(r"\A[\s*_(\[\"'`]*([A-Z])(?:[\s*_)\].:,\"'`]|\Z)")
-"""The label with which a text begins, as in `B. because ...`; a capital, so that the word `a` is none."""
+ZERO_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1)
+FIVE_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1, num_shots=5)
+COT = Style(kind="text", metrics=("accuracy",), max_tokens=1024)
+"""Twice what the word problems get: a reasoning that is cut off states no answer, and four options take longer to weigh."""
+
+_PREFILL = "Answer:"
+_COT_INSTRUCTION = (
+    "Answer the following multiple-choice question. First, provide a step-by-step reasoning process, and then give the final answer "
+    "exactly in this format: 'The answer is X.'"
+)
+"""Figure 7 of the paper."""
 
 
-def question_block(question: str, options: Sequence[str]) -> str:
+class MultipleChoice(Task):
+    """A benchmark of questions with options; a subclass describes it and makes an item of a row.
+
+    In `zero_shot` and `five_shot` the assistant's turn begins with `Answer:` and the next token decides; in `cot` the model reasons and
+    the label is read from its text.
+    """
+
+    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT}
+    has_options = True
+
+    @abc.abstractmethod
+    def item(self, row: Row, split: str) -> Item:
+        """The item for a `row` of `split`."""
+
+    def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
+        """Items in the Hub's order, with white space around questions and options removed.
+
+        Real rows are padded, and padding that only the right option has would give it away.
+        """
+        return (self.item(row, self.source.split) for row in checked(self.name, rows))
+
+    def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
+        """Items for worked examples, in the order of `rows`."""
+        return (self.item(row, self.example_sources[0].split) for row in checked(f"{self.name} (worked examples)", rows))
+
+    def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
+        """The first `num_shots` of the `examples` that suit `item`.
+
+        Raises:
+            DataError: there are fewer.
+        """
+        found = [] if not self.num_shots else self.suitable(item, examples)[: self.num_shots]
+        if len(found) < self.num_shots:
+            raise DataError(
+                f"task {self.name!r}, style {self.style!r}: item {item.item_id!r} needs {self.num_shots} worked examples, found "
+                f"{len(found)}; they come from {' or '.join(f'{s.dataset} ({s.config}, {s.split})' for s in self.example_sources)}"
+            )
+        return found
+
+    def suitable(self, item: Item, examples: Sequence[Item]) -> list[Item]:
+        """The `examples` that may stand before `item`, best first."""
+        return list(examples)
+
+    def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
+        """The question block, behind one turn of user and assistant for each of `shots`.
+
+        Raises:
+            DataError: there are not as many shots as the style has; a prompt without them would be another experiment.
+        """
+        if len(shots) != self.num_shots:
+            raise DataError(f"task {self.name!r}, style {self.style!r}: a prompt has {self.num_shots} worked examples, given {len(shots)}")
+        block = question_block(item)
+        if self.kind == "text":
+            return Prompt(system="", user=f"{_COT_INSTRUCTION}\n{block}", prefill="")
+        turns = tuple((question_block(shot), f"{_PREFILL} {shot.target}") for shot in shots)
+        return Prompt(system="", user=block, prefill=_PREFILL, shots=turns)
+
+    def labels(self, item: Item) -> list[str]:
+        """` A`, ` B`, ...: what follows a prompt that ends in `Answer:`. A bare `A` would be another token."""
+        return [f" {letter}" for letter in LETTERS[: len(item.options)]] if self.kind == "label" else []
+
+    def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
+        """The label that each output chose, as published; the most probable one, the first shown of equal ones, or the one it states."""
+        shown = most_probable_label(outputs, self.name) if self.kind == "label" else super().answers(outputs)
+        return as_published(outputs, shown)
+
+    def extract(self, item: Item, text: str) -> Answer:
+        """The label that `text` states, in the order in which `item` has its options."""
+        return read_label(text, len(item.options))
+
+    def gold_output(self, item: Item) -> str:
+        """The right label, in the sentence that the instruction asks for where the model writes."""
+        return f"The answer is {item.target}." if self.kind == "text" else item.target
+
+
+def make_item(task: str, item_id: str, *, group: str, question: str, options: Sequence[str], gold: int) -> Item:
+    """The item whose right option is number `gold`, from 0, with white space around its texts removed."""
+    return Item(
+        task=task,
+        item_id=item_id,
+        group=group,
+        fields={"question": question.strip()},
+        options=[option.strip() for option in options],
+        target=LETTERS[gold],
+        references=[],
+    )
+
+
+def question_block(item: Item) -> str:
     """`Question: ...` and one line `A. ...` for each option."""
-    return "\n".join([f"Question: {question}", *(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))])
-
-
-def spaced_labels(num_options: int) -> list[str]:
-    """The texts ` A`, ` B`, ...: what follows a prompt that ends in `Answer:`. A bare `A` would be another token."""
-    return [f" {letter}" for letter in LETTERS[:num_options]]
-
-
-def read_label(text: str, num_options: int) -> Answer:
-    """The label that a generated `text` states: the last `answer is X`, or else the one it begins with; `NO_ANSWER` if neither."""
-    allowed, text = LETTERS[:num_options], visible(text)
-    stated = [letter for letter in _STATED.findall(text) if letter in allowed]
-    if stated:
-        return Answer(answer=stated[-1], rule="stated")
-    leading = _LEADING.match(text)
-    return Answer(answer=leading[1], rule="leading") if leading and leading[1] in allowed else NO_ANSWER
+    lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, item.options, strict=False)]
+    return "\n".join([f"Question: {item.fields['question']}", *lines])
 
 
 def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
@@ -71,3 +153,32 @@ def _unusable(bad: pl.DataFrame, task: str) -> DataError:
         f"{len(first['options'])} numbers (natural-log probabilities, one at least finite), found {first['label_logprobs']}; "
         "generate these shards anew"
     )
+
+
+def as_published(outputs: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+    """The `shown` answers of `outputs` with each label replaced by that which its option has in the published order.
+
+    Rows stay columns: only distinct pairs of an item and an order other than 0 are looked at one by one. A frame without the column
+    `option_order` was shown as published.
+    """
+    if "option_order" not in outputs.columns or not (outputs["option_order"] != 0).any():
+        return shown
+    key = ["item_id", "option_order"]
+    asked = outputs.select(key).hstack(shown.select("answer", "rule"))
+    pairs = outputs.filter(pl.col("option_order") != 0).unique(subset=key, maintain_order=True)
+    published = _published_labels(pairs)
+    joined = asked.join(published, on=[*key, "answer"], how="left", maintain_order="left")
+    return joined.select(answer=pl.coalesce("published", "answer"), rule="rule")
+
+
+def _published_labels(pairs: pl.DataFrame) -> pl.DataFrame:
+    """For each of the `pairs` of an item and an order, and each `answer` shown there, the label as `published`."""
+    rows = [
+        (item.item_id, order, shown, LETTERS[option])
+        for item, order in zip(items_of(pairs), pairs["option_order"], strict=True)
+        for shown, option in zip(LETTERS, option_permutation(item, order), strict=False)
+    ]
+    columns = pl.Schema(
+        {"item_id": pl.String(), "option_order": pairs.schema["option_order"], "answer": pl.String(), "published": pl.String()}
+    )
+    return pl.DataFrame(rows, schema=columns, orient="row")

@@ -6,6 +6,8 @@ _OPEN = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSE = re.compile(r"</(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FINAL_CHANNEL = re.compile(r"(?:<\|channel\|>|\Aanalysis.*?assistant)final(?:<\|message\|>)?", re.DOTALL)
 """gpt-oss announces its answer by a final channel; without special tokens that reads `analysis ... assistantfinal`."""
+_ANALYSIS = re.compile(r"\A(?:<\|channel\|>analysis\b|analysis(?=[A-Z]))")
+"""It begins by thinking in another channel; the word runs into the first sentence where special tokens are left out."""
 _SPECIAL = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>")
 """Markers of a turn's end (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2) that leak into texts decoded with special tokens."""
 
@@ -14,9 +16,11 @@ def visible(text: str) -> str:
     r"""The answer part of `text`: no reasoning block, no end-of-turn marker, line ends as `\n`.
 
     A block that is closed but was opened by the chat template ends at its closing tag. Behind a block that never closes
-    there is no answer, as the model was cut off while thinking.
+    there is no answer, as the model was cut off while thinking; nor is there one where the final channel was never reached.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if _ANALYSIS.match(text) and not _FINAL_CHANNEL.search(text):
+        return ""
     text = _FINAL_CHANNEL.split(text)[-1]
     text = _CLOSE.split(text)[-1] if _CLOSE.search(text) else text
     opened = _OPEN.search(text)

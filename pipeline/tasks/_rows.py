@@ -39,15 +39,16 @@ class Row:
         valid = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         return int(value) if valid else self.reject(column, f"an integer from {low} to {high}", value)
 
-    def texts(self, column: str, *, count: int) -> list[str]:
-        """The list of `count` texts in `column`, exactly as stored.
+    def texts(self, column: str, *, count: int | None = None) -> list[str]:
+        """The list of texts in `column`, exactly as stored: `count` of them, or at least two.
 
         Raises:
             DataError: no such column, not a list, another length, or a member that is not a text.
         """
         value = self._value(column)
-        valid = isinstance(value, list | tuple) and len(value) == count and all(isinstance(v, str) and v.strip() for v in value)
-        return list(value) if valid else self.reject(column, f"a list of {count} texts", value)
+        texts = value if isinstance(value, list | tuple) and all(isinstance(v, str) and v.strip() for v in value) else ()
+        valid = len(texts) >= 2 if count is None else len(texts) == count
+        return list(texts) if valid else self.reject(column, f"a list of {count or 'two or more'} texts", value)
 
     def mapping(self, column: str) -> "Row":
         """The mapping in `column`, with the same checks.

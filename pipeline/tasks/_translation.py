@@ -1,47 +1,84 @@
 """Machine translation out of English: one class for all target languages, and how a translation is read out of an output."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 from pipeline.records import Item
-from pipeline.tasks import NO_ANSWER, Answer, Prompt, Task
+from pipeline.tasks import NO_ANSWER, Answer, Prompt, Style, Task
 from pipeline.tasks._reasoning import visible
 from pipeline.tasks._rows import Row, checked
 
-_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”", "«": "»", "»": "«", "‘": "’", "‚": "‘’", "`": "`"}
-"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting."""
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "„": "“”",
+    "“": "”“",
+    "”": "”",
+    "«": "»",
+    "»": "«»",
+    "‘": "’",
+    "‚": "‘’",
+    "’": "’",
+    "›": "‹",
+    "‹": "›",
+    "`": "`",
+}
+"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting; Finnish closes with what it opens with."""
 _MARKS = frozenset("".join(_QUOTES) + "".join(_QUOTES.values()))
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=\S)(.+)(?<=\S)\1", re.DOTALL)
 _PREAMBLE = r"""\A[\s*_\#>]{{0,9}} (?:
-    (?:sure|certainly|of\ course|okay|ok) [!.,]* [ ]* (?:\n|\Z)                                # Sure!
-  | (?:sure|certainly|of\ course|okay|ok|here|below|the|this|hier)\b [^\n:]{{0,80}}?
-        (?:translat\w{{1,5}}|übersetzung|\b{language}\b) [^\n:]{{0,80}} :                      # Here is the German translation:
+    (?:sure(?:\ thing)?|certainly|of\ course|absolutely) [!.,]+ (?=\s|\Z)                      # Sure!
+  | (?:sure|certainly|of\ course|okay|ok) [!.,]* [ ]* (?:\n|\Z)
+  | (?:sure|certainly|of\ course|okay|ok|here|below|the|this)\b [^\n:]{{0,80}}?
+        (?:translat\w{{1,5}}|\b{language}\b) [^\n:]{{0,80}} :                                  # Here is the German translation:
+  | here\b [^\n:]{{0,60}} : [*_]{{0,3}} [ ]* (?:\n|\Z)                                         # Here you go:
   | English [*_]{{0,3}} : [^\n]* \s+ (?={language}[*_]{{0,3}}:)                               # English: ..., the source again
-  | (?:{language}(?:[ ]translation)?|translation) [*_]{{0,3}} :                              # German:
+  | (?:(?:in|into|to)\ )?{language}(?:[ ]translation)? [*_]{{0,3}} (?: : | [ ]*\n )            # German:
+  | translat\w{{1,5}}\b [^\n:]{{0,40}} :                                                       # Translation into German:
 ) (?:(?<=:)[*_]{{1,3}})? \s*"""
-_SEQUEL = r"\n[\s*_#(]{{0,9}}(?:English|{language}|Translate|Note|Notes|Explanation)\b[^\n:]{{0,60}}:"
-"""A line that goes on to something else: an invented next text, or remarks on the translation."""
+"""What models write in English before the translation; it cannot be part of one, as no translation is English."""
+_NATIVE_PREAMBLE = re.compile(
+    r"""\A[\s*_\#>]{0,9} (?:\w{1,20}(?:\ \w{1,10})?[!.,]\s+)? (?:
+        (?:hier\ ist\ )?(?:die\ )?(?:deutsche\ )?übersetzung\b [^\n:.!?]{0,40} | (?:auf\ )?deutsch
+      | (?:tässä\ (?:on\ )?)?(?:suomenkielinen\ |lauseen\ |tekstin\ )?(?:käännös|suomennos)\b [^\n:.!?]{0,40}
+      | (?:lause\ |teksti\ )?suomeksi(?:\ on)?
+      | (?:(?:zde|tady)\ je\ )?(?:český\ )?překlad\b [^\n:.!?]{0,40} | česky | čeština | v\ češtině
+    ) [*_]{0,3} : [*_]{0,3} (?P<rest>\s*)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""The same in the target language."""
+_SEQUEL = (
+    r"\n[ \t]*[-*_]{{3,}}[ \t]*(?:\n|\Z)"
+    r"|\n[\s*_#(]{{0,9}}(?:English|{language}|Translate|Note|Notes|Explanation"
+    r"|Anmerkung|Hinweis|Erklärung|Huom|Huomautus|Selitys|Poznámka|Vysvětlení)\b[^\n:]{{0,60}}:"
+)
+"""A rule, or a line that goes on to something else: an invented next text, or remarks on the translation."""
 
 
 class EnglishTo(Task):
-    """WMT news translation out of English; a language pair is a subclass that sets `name`, `title`, `source`, `language` and `code`."""
+    """WMT news translation out of English; a language pair is a subclass that sets `name`, `title`, `source`, `language` and `code`.
+
+    It may set `num_rows` to ask only the first rows of a split.
+    """
 
     language: ClassVar[str]
     """English name of the target language, as the prompt gives it."""
     code: ClassVar[str]
     """Key of the target language in the Hub's rows."""
 
-    version = 1
-    kind = "text"
-    metrics = ("bleu", "chrf")
-    max_tokens = 256
+    num_rows: ClassVar[int | None] = None
+    """Rows that are asked, from the first on; None asks all."""
+
+    version = 2
+    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("bleu", "chrf"), max_tokens=256)}
     chance = 0.0
 
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Items in the Hub's order. Texts are taken by language key, since the Hub's order of the two differs between pairs."""
-        return (self._item(row) for row in checked(self.name, rows))
+        return (self._item(row) for row in checked(self.name, islice(rows, self.num_rows)))
 
     def _item(self, row: Row) -> Item:
         pair = row.mapping("translation")
@@ -56,7 +93,7 @@ class EnglishTo(Task):
             references=[reference],
         )
 
-    def prompt(self, item: Item) -> Prompt:
+    def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
         """The instruction and the source; the assistant's turn begins with the language's name (Figure 10 of the paper)."""
         user = f"Translate the following English text to {self.language}.\nEnglish: {item.fields['source']}"
         return Prompt(system="", user=user, prefill=f"{self.language}:")
@@ -66,8 +103,13 @@ class EnglishTo(Task):
         return read_translation(text, item.fields["source"], self.language)
 
     def gold_output(self, item: Item) -> str:
-        """The reference, as it continues the prefill."""
-        return f" {item.target}"
+        """The reference, as it continues the prefill.
+
+        25 references of WMT16's en-fi and en-cs are quotations where the source is none. Their marks would be taken for the model's, so
+        they stand in a further pair.
+        """
+        plain = f" {item.target}"
+        return plain if self.extract(item, plain).answer == item.target else f' "{item.target}"'
 
 
 def read_translation(text: str, source: str, language: str) -> Answer:
@@ -75,22 +117,28 @@ def read_translation(text: str, source: str, language: str) -> Answer:
 
     It is the first block of lines that are not empty, joined by spaces, and ends where the model goes on to something else. Fences, a
     preamble (`Here is the translation:`), a repeated label, emphasis and quotation marks around the whole are removed; the rule names what
-    was. Marks stay if the source begins or ends with one too, for then they belong to the translation.
+    was. What the source has too belongs to the translation: marks stay if it begins or ends with one, and `Käännös: ...` if it has a colon.
     """
     whole = _FENCE.sub("", visible(text)).strip()
-    body = _without_preamble(whole, language)
+    body = _without_preamble(whole, source, language)
     line = _first_block(re.split(_SEQUEL.format(language=language), body, maxsplit=1, flags=re.IGNORECASE)[0])
     bare = line if source[:1] in _MARKS or source[-1:] in _MARKS else _without_quotes(line)
     rule = "preamble" if body != whole else "quotes" if bare != line else "first_block"
     return Answer(answer=bare, rule=rule) if bare else NO_ANSWER
 
 
-def _without_preamble(text: str, language: str) -> str:
-    """`text` from where the translation begins."""
-    preamble = re.compile(_PREAMBLE.format(language=language), re.VERBOSE | re.IGNORECASE)
-    while found := preamble.match(text):
+def _without_preamble(text: str, source: str, language: str) -> str:
+    """`text` from where the translation of `source` begins."""
+    english = re.compile(_PREAMBLE.format(language=language), re.VERBOSE | re.IGNORECASE)
+    while found := english.match(text) or _native_preamble(text, source):
         text = text[found.end() :].strip()
     return text
+
+
+def _native_preamble(text: str, source: str) -> re.Match[str] | None:
+    """The preamble of `text` in the target language; a heading that `source` may have too counts only on a line of its own."""
+    found = _NATIVE_PREAMBLE.match(text)
+    return found if found and (":" not in source or "\n" in found["rest"]) else None
 
 
 def _first_block(text: str) -> str:
@@ -102,6 +150,15 @@ def _first_block(text: str) -> str:
 
 
 def _without_quotes(line: str) -> str:
-    """`line` without quotation marks around the whole of it; marks inside mean that the outer ones are two quotations."""
-    wrapped = len(line) > 1 and line[-1] in _QUOTES.get(line[0], "") and not _MARKS.intersection(line[1:-1]) - {"'", "’"}
-    return line[1:-1].strip() if wrapped else line
+    """`line` without quotation marks around the whole of it; of two pairs the inner one is the text's own."""
+    quoted = _is_quotation(line) or (_is_between_marks(line) and _is_quotation(line[1:-1]))
+    return line[1:-1].strip() if quoted else line
+
+
+def _is_quotation(line: str) -> bool:
+    """Whether `line` is one quotation: marks inside mean that those at its ends belong to two."""
+    return _is_between_marks(line) and not _MARKS.intersection(line[1:-1]) - {"'", "’"}
+
+
+def _is_between_marks(line: str) -> bool:
+    return len(line) > 1 and line[-1] in _QUOTES.get(line[0], "")

@@ -1,10 +1,10 @@
 """GSM8K: grade-school word problems, answered by a worked solution (Cobbe et al. 2021, arXiv 2110.14168)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from pipeline.records import Item
-from pipeline.tasks import Answer, Prompt, Source, Task, _numbers
+from pipeline.tasks import Answer, Prompt, Source, Style, Task, _numbers
 from pipeline.tasks._rows import Row, checked
 
 _INSTRUCTION = "Solve the following math problem step by step. At the end, write your final answer in the exact format: 'Answer: <number>'."
@@ -18,10 +18,10 @@ class GSM8K(Task):
     title = "GSM8K"
     version = 1
     source = Source(dataset="openai/gsm8k", config="main", split="test", url="https://huggingface.co/datasets/openai/gsm8k", licence="MIT")
-    kind = "text"
-    metrics = ("accuracy",)
-    max_tokens = 512
+    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("accuracy",), max_tokens=512)}
     chance = 0.0
+    paper_items = 1_319
+    paper_subset = 132
 
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Items in the Hub's order; the target is the number behind `####`."""
@@ -38,7 +38,7 @@ class GSM8K(Task):
             references=[],
         )
 
-    def prompt(self, item: Item) -> Prompt:
+    def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
         """The instruction and, on the next line, the question."""
         return Prompt(system="", user=f"{_INSTRUCTION}\n{item.fields['question']}", prefill="")
 
@@ -60,4 +60,4 @@ def _gold(row: Row) -> str:
     return target
 
 
-TASK = GSM8K()
+TASK = GSM8K

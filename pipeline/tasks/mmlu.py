@@ -1,67 +1,48 @@
-"""MMLU: multiple choice over 57 subjects, answered by the most probable label (Hendrycks et al. 2021, arXiv 2009.03300)."""
+"""MMLU: multiple choice over 57 subjects (Hendrycks et al. 2021, arXiv 2009.03300).
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+The paper's setting is `zero_shot`; its Table 4 is `five_shot`, its Figure 4 `cot`. Shots are the five dev rows of the item's own subject,
+which the test split never repeats within a subject.
+"""
 
-import polars as pl
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pipeline.records import Item
-from pipeline.tasks import Answer, Prompt, Source, Task, _choice
-from pipeline.tasks._rows import Row, checked
+from pipeline.tasks import Source, Style
+from pipeline.tasks._choice import COT, FIVE_SHOT, ZERO_SHOT, MultipleChoice, make_item
+from pipeline.tasks._rows import Row
 
 _NUM_OPTIONS = 4
+_URL = "https://huggingface.co/datasets/cais/mmlu"
 
 
-class MMLU(Task):
-    """Zero-shot MMLU: the assistant's turn begins with `Answer:` and the next token decides."""
+class MMLU(MultipleChoice):
+    """MMLU over all subjects; an item's group is its subject."""
 
     name = "mmlu"
     title = "MMLU"
-    version = 1
-    source = Source(dataset="cais/mmlu", config="all", split="test", url="https://huggingface.co/datasets/cais/mmlu", licence="MIT")
-    kind = "label"
-    metrics = ("accuracy", "ece")
-    max_tokens = 1
+    version = 2
+    source = Source(dataset="cais/mmlu", config="all", split="test", url=_URL, licence="MIT")
+    example_sources = (Source(dataset="cais/mmlu", config="all", split="dev", url=_URL, licence="MIT"),)
+    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT, "cot": COT}
     chance = 100 / _NUM_OPTIONS
+    paper_items = 14_042
+    paper_subset = 285
 
-    def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the Hub's order, with white space around questions and options removed.
-
-        963 questions and 41 options of the test split are padded, and padding that only the right option has would give it away.
-        """
-        return (self._item(row) for row in checked(self.name, rows))
-
-    def _item(self, row: Row) -> Item:
-        return Item(
-            task=self.name,
-            item_id=row.item_id(self.source.split),
+    def item(self, row: Row, split: str) -> Item:
+        """The item for `row`; ids are places in the split, for 27 test rows repeat others."""
+        return make_item(
+            self.name,
+            row.item_id(split),
             group=row.text("subject"),
-            fields={"question": row.text("question").strip()},
-            options=[option.strip() for option in row.texts("choices", count=_NUM_OPTIONS)],
-            # By place, not by text: in 4 test rows the right option has a twin.
-            target=_choice.LETTERS[row.integer("answer", low=0, high=_NUM_OPTIONS - 1)],
-            references=[],
+            question=row.text("question"),
+            options=row.texts("choices", count=_NUM_OPTIONS),
+            gold=row.integer("answer", low=0, high=_NUM_OPTIONS - 1),  # by place: in 4 test rows the right option has a twin
         )
 
-    def prompt(self, item: Item) -> Prompt:
-        """The question block; the assistant's turn begins with `Answer:` (Figure 6 of the paper)."""
-        return Prompt(system="", user=_choice.question_block(item.fields["question"], item.options), prefill="Answer:")
-
-    def labels(self, item: Item) -> list[str]:
-        """` A` to ` D`."""
-        return _choice.spaced_labels(len(item.options))
-
-    def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
-        """The most probable label of every output."""
-        return _choice.most_probable_label(outputs, self.name)
-
-    def extract(self, item: Item, text: str) -> Answer:
-        """The label that `text` states, for outputs that were generated elsewhere; the sweep itself reads log-probabilities."""
-        return _choice.read_label(text, len(item.options))
-
-    def gold_output(self, item: Item) -> str:
-        """The right label."""
-        return item.target
+    def suitable(self, item: Item, examples: Sequence[Item]) -> list[Item]:
+        """The dev rows of the subject of `item`."""
+        return [example for example in examples if example.group == item.group]
 
 
-TASK = MMLU()
+TASK = MMLU

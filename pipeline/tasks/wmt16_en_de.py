@@ -1,4 +1,4 @@
-"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016 (Bojar et al. 2016)."""
+"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016 (Bojar et al. 2016), as in the paper."""
 
 from pipeline.tasks import Source
 from pipeline.tasks._translation import EnglishTo
@@ -18,6 +18,7 @@ class WMT16EnglishGerman(EnglishTo):
     )
     language = "German"
     code = "de"
+    paper_items = 2_999
 
 
-TASK = WMT16EnglishGerman()
+TASK = WMT16EnglishGerman

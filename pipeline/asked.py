@@ -1,0 +1,93 @@
+"""The items that a sweep asks: each of its tasks in its style, narrowed to its limit, with worked examples where the style has them."""
+
+import hashlib
+from dataclasses import dataclass
+
+from pipeline import sources, tasks
+from pipeline.config import ModelSpec, SweepSpec, TaskSpec
+from pipeline.errors import ConfigError, DataError
+from pipeline.records import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One benchmark in one style, as a sweep asks it."""
+
+    spec: TaskSpec
+    items: list[Item]
+    examples: list[Item]
+    """Items for worked examples; empty for styles without."""
+    num_rows: int
+    """Rows of the whole data set."""
+    example_source: str
+    """The split that the examples are from, or an empty string."""
+
+    @property
+    def name(self) -> str:
+        """Task and style, as in `mmlu.five_shot`."""
+        return f"{self.spec.name}.{self.spec.style}"
+
+    @property
+    def task(self) -> tasks.Task:
+        """The benchmark in its style."""
+        return tasks.get(self.spec.name, self.spec.style)
+
+
+def check_consent(spec: SweepSpec) -> None:
+    """Nothing, or ConfigError where scoring would run programs without consent; asked before the night, not after it."""
+    running = [t.name for t in spec.tasks if tasks.get(t.name, t.style).executes_code]
+    if running and not spec.allow_code_execution:
+        raise ConfigError(
+            f"task {', '.join(running)} runs programs that the model writes; allow it with --allow-code-execution or "
+            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they are confined), or leave it out with --tasks"
+        )
+
+
+def max_tokens(spec: TaskSpec, task: tasks.Task, model: ModelSpec) -> int:
+    """Longest output in tokens: the sweep's value, else the task's own; more for a model that thinks aloud where a task lets it write."""
+    return (spec.max_tokens or task.max_tokens) + (model.thinking_tokens if task.kind == "text" else 0)
+
+
+def load(spec: TaskSpec, data_root: str | None) -> Asked:
+    """One task of a sweep: its items, narrowed to its limit, and its worked examples.
+
+    Raises:
+        ConfigError: the task does not offer the style.
+        DataError: the data is missing, not as the task expects, or of another size than the sweep says.
+    """
+    task = tasks.get(spec.name, spec.style)
+    items = list(task.items(sources.rows(task.source, data_root)))
+    if not items or (spec.rows is not None and len(items) != spec.rows):
+        raise DataError(
+            f"task {task.name}: {task.source.dataset} ({task.source.config}, {task.source.split}) has {len(items):,} rows"
+            + (f", and the sweep says rows = {spec.rows:,}: it is another edition, or a mirror of a part of it" if items else "")
+        )
+    examples, origin = _examples(task, items, data_root)
+    return Asked(
+        spec=spec, items=select(items, spec.limit, spec.subset_seed), examples=examples, num_rows=len(items), example_source=origin
+    )
+
+
+def _examples(task: tasks.Task, items: list[Item], data_root: str | None) -> tuple[list[Item], str]:
+    if not task.num_shots:
+        return [], ""
+    source = sources.first_available(task.example_sources, data_root)
+    return list(task.examples(sources.rows(source, data_root), items)), f"{source.config}/{source.split}"
+
+
+def select(items: list[Item], limit: int | None, seed: int = 0) -> list[Item]:
+    """At most `limit` items, in their own order: from each group those whose ids hash lowest, as evenly from all groups as may be.
+
+    That is the same choice on every machine and for every model; a larger limit keeps what a smaller one chose. 285 items of MMLU are
+    thus five of each of its 57 subjects.
+    """
+    if limit is None or limit >= len(items):
+        return items
+    digest = {i.item_id: hashlib.sha256(f"{seed or ''}{i.task}:{i.item_id}".encode()).digest() for i in items}
+    seen: dict[str, int] = {}
+    rank: dict[str, tuple[int, bytes]] = {}
+    for item in sorted(items, key=lambda i: digest[i.item_id]):
+        rank[item.item_id] = seen.get(item.group, 0), digest[item.item_id]
+        seen[item.group] = rank[item.item_id][0] + 1
+    chosen = set(sorted(rank, key=rank.__getitem__)[:limit])
+    return [item for item in items if item.item_id in chosen]

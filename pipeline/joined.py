@@ -1,0 +1,183 @@
+"""Runs of the same tasks, items and variants under other engine settings (batch size, precision, GPU), side by side.
+
+A run has one engine setting, whose name (`[engine] name`) is a column of its tables. `joined` puts the scores of several runs into one
+frame, with what their engines honoured; `variation` says how much each score changes with the engine alone.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from pipeline import metrics
+from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, spread
+from pipeline.errors import ConfigError, StoreError
+from pipeline.report import wording
+from pipeline.store import Run, replacing, write_parquet
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FACTS: Mapping[str, tuple[str, str, pl.DataType]] = {
+    "backend": ("", "backend", pl.String()),
+    "device": ("settings", "device", pl.String()),
+    "dtype": ("settings", "dtype", pl.String()),
+    "max_num_seqs": ("settings", "max_num_seqs", pl.Int64()),
+    "max_num_batched_tokens": ("settings", "max_num_batched_tokens", pl.Int64()),
+    "tensor_parallel_size": ("settings", "tensor_parallel_size", pl.Int64()),
+    "batch_invariant": ("settings", "batch_invariant", pl.Boolean()),
+    "prefix_caching": ("settings", "prefix_caching", pl.Boolean()),
+    "gpu": ("hardware", "gpu", pl.String()),
+    "processor": ("hardware", "processor", pl.String()),
+    "vllm": ("versions", "vllm", pl.String()),
+}
+"""Column -> part and key of the engine's facts (`engine.VllmEngine.facts`), and its type; null where an engine does not say."""
+
+_GROUP = [name for name in SERIES_KEY if name != "engine"]
+"""What a score is of, whatever engine gave it."""
+
+VARIATION = pl.Schema(
+    {name: pl.String() for name in _GROUP} | dict(CONDITION) | {"num_dates": pl.Int64(), "engines": pl.String()} | dict(SPREAD)
+)
+
+
+def joined(folders: list[Path]) -> pl.DataFrame:
+    """One row for each run, series and variant: `run` (the folder as given), the columns of `Evidence.by_variant`, and those of `FACTS`.
+
+    Raises:
+        StoreError: a folder is no run or is not analysed; runs of one model have one engine name; or their items or variants differ.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    _check_same(runs)
+    scores = [_scores(run) for run in runs]
+    _check_engines(runs, scores)
+    return pl.concat(scores).sort(*_GROUP, "engine", *AXES, "date", "variant", "replicate", nulls_last=False)
+
+
+def variation(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row for each series but for its engine, and condition, for which there are at least two engines.
+
+    `frame` is that of `joined`. `engines` names the engines, sorted; the columns of `spread` are over their scores, and the `value`s are
+    engine names. Where a condition has dates, each engine's score is first averaged over its `num_dates` dates, those without a score left
+    out; where it has none, `num_dates` is 0. Placebo copies are left out.
+    """
+    asked = frame.filter(pl.col("replicate") == 0).sort(*_GROUP, *AXES, "engine", "date")
+    groups = asked.partition_by([*_GROUP, "condition"], maintain_order=True)
+    rows = [_variation_row(group) for group in groups if group["engine"].n_unique() > 1]
+    return pl.DataFrame(rows, schema=VARIATION)
+
+
+def write(frame: pl.DataFrame, out: Path) -> None:
+    """Nothing; `frame` is written to `out`, a `.parquet` or `.csv` file, in one rename.
+
+    Raises:
+        ConfigError: the file's name ends otherwise.
+    """
+    if out.suffix == ".parquet":
+        write_parquet(frame, out)
+    elif out.suffix == ".csv":
+        with replacing(out) as part:
+            frame.write_csv(part, float_precision=6)
+    else:
+        raise ConfigError(f"--out: given {str(out)!r}; allowed: a file that ends in .parquet or .csv")
+
+
+def table(frame: pl.DataFrame) -> "Table":
+    """The `variation` of a frame of `joined`, for a terminal of 80 columns."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found, names = variation(frame), wording.Names(frame)
+    shown = Table(title="Scores across engine settings", caption="sd: over engines, with n - 1. cv: sd / mean", pad_edge=False, box=None)
+    for heading in ("model", "task", "engines"):
+        shown.add_column(heading, overflow="fold")
+    for heading in ("mean", "sd", "cv", "worst", "best", "delta"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for row in found.iter_rows(named=True):
+        cv = wording.DASH if row["cv_percent"] is None else f"{row['cv_percent']:.2f}%"
+        numbers = {name: wording.number(row[name]) for name in ("mean", "sd", "worst", "best", "delta")} | {"cv": cv}
+        task = names.short(row) + ("" if row["date_format"] else ", no date")
+        keys = [Text(row["model"]), Text(task), Text(row["engines"])]
+        shown.add_row(*keys, *(numbers[name] for name in ("mean", "sd", "cv", "worst", "best", "delta")))
+    return shown
+
+
+def _scores(run: Run) -> pl.DataFrame:
+    """Scores of one run, with the facts of its engines."""
+    path = run.folder / "tables" / "by_date.parquet"
+    if not path.is_file():
+        raise StoreError(f"{run.folder} is not analysed yet; run `datesweep analyse {run.folder}` first")
+    scores = pl.read_parquet(path)
+    if missing := [name for name in BY_VARIANT if name not in scores.columns]:
+        raise StoreError(f"{path} lacks {', '.join(missing)}: an older version wrote it; run `datesweep analyse {run.folder}` again")
+    facts = [{"model": model, **_facts(run.engine_facts(model))} for model in scores["model"].unique().sort()]
+    schema = {"model": pl.String()} | {name: dtype for name, (_, _, dtype) in FACTS.items()}
+    named = scores.match_to_schema(BY_VARIANT, extra_columns="ignore").with_columns(run=pl.lit(str(run.folder)))
+    return named.select("run", *BY_VARIANT).join(pl.DataFrame(facts, schema=schema), on="model", how="left", maintain_order="left")
+
+
+def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the columns `FACTS`, None where an engine does not say."""
+    found = {name: (facts.get(part, {}) if part else facts).get(key) for name, (part, key, _) in FACTS.items()}
+    return {name: None if value == "" else value for name, value in found.items()}
+
+
+def _check_same(runs: list[Run]) -> None:
+    """Raise where a run asked other tasks, items, worked examples or variants than the first."""
+    if len(runs) < 2:
+        raise StoreError(f"{len(runs)} run(s) given; joining needs two or more")
+    first = runs[0]
+    for run in runs[1:]:
+        differing = sorted(name for name in {*_tasks(first), *_tasks(run)} if _tasks(first).get(name) != _tasks(run).get(name))
+        if differing:
+            raise StoreError(
+                f"{first.folder} and {run.folder} ask other items ({', '.join(differing)}), so their scores cannot be compared; join runs "
+                "of one sweep that differ in [engine] only"
+            )
+        if _variants(first) != _variants(run):
+            odd = sorted(_variants(first) ^ _variants(run))
+            raise StoreError(
+                f"{first.folder} and {run.folder} ask under other variants ({len(odd)} are not in both, the first: {odd[0]}); join runs "
+                "of one sweep that differ in [engine] only"
+            )
+
+
+def _tasks(run: Run) -> dict[str, tuple[object, ...]]:
+    """What decides the questions of each task: hashes of its items and of its worked examples."""
+    return {
+        name: (found["items_hash"], found.get("examples_hash"), found.get("version"))
+        for name, found in run.manifest()["settings"]["tasks"].items()
+    }
+
+
+def _variants(run: Run) -> set[str]:
+    return set(run.plan_table("variants")["variant"])
+
+
+def _check_engines(runs: list[Run], scores: list[pl.DataFrame]) -> None:
+    """Raise where two runs gave scores of one model under one engine name."""
+    seen: dict[tuple[str, str], Run] = {}
+    for run, mine in zip(runs, scores, strict=True):
+        for model, engine in mine.select("model", "engine").unique().sort("model", "engine").iter_rows():
+            if other := seen.get((model, engine)):
+                raise StoreError(
+                    f"{other.folder} and {run.folder} both have scores of model {model} under the engine setting {engine!r}. Name the "
+                    'setting in each sweep, e.g. `[engine] name = "batch-8"`, and run it again under that name'
+                )
+            seen[model, engine] = run
+
+
+def _variation_row(group: pl.DataFrame) -> dict[str, Any]:
+    """One row of `variation`: the scores of one series and condition, sorted by engine."""
+    engines = group["engine"].unique(maintain_order=True).to_list()
+    by_engine = [group.filter(pl.col("engine") == engine)["score"].drop_nulls().to_numpy() for engine in engines]
+    scores = np.array([float(known.mean()) if known.size else np.nan for known in by_engine])
+    first = group.row(0, named=True)
+    return {
+        **{name: first[name] for name in [*_GROUP, *CONDITION]},
+        "num_dates": group["date"].n_unique() if first["date"] is not None else 0,
+        "engines": ", ".join(engines),
+        **spread(engines, scores, higher_is_better=metrics.get(first["metric"]).higher_is_better),
+    }

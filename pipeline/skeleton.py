@@ -1,0 +1,68 @@
+"""Chat templates rendered once: what a template writes around the turns is found with marks in their place, and then filled for every item.
+
+Rendering a chat template takes about a millisecond, and a plan has millions of prompts. But a template treats most texts as opaque: it
+writes something before, between and behind them, and may strip them. `find` learns that from two renderings with marks. Whether it holds
+for a task is proved on a sample, by rendering in full (`prompts.py`); texts that a template might look into are always rendered in full.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pipeline.variants import Message
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+"""Characters of the private use area, which stand around a mark's number; a text that has one is rendered in full."""
+_BEFORE, _BEHIND = " \n", "\n "
+"""White space around a mark, to see whether the template strips it."""
+_SUSPECT = re.compile(rf"[{_OPEN}{_CLOSE}]|<\||<[/\w]*(?:think|tool|function)", re.IGNORECASE)
+"""What a template might look for inside a text: special tokens, reasoning, calls of tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skeleton:
+    """What a template writes around the turns of conversations of one shape."""
+
+    parts: tuple[str, ...]
+    """(num_marks + 1,) what stands before, between and behind the marked turns."""
+    order: tuple[int, ...]
+    """(num_marks,) the turn whose text follows each part but the last."""
+    is_stripped: tuple[bool, ...]
+    """(num_marks,) whether the template strips that text."""
+
+    def fill(self, turns: Sequence[Message]) -> str:
+        """The rendered conversation `turns`, which has the shape that the skeleton was found for."""
+        pieces = [self.parts[0]]
+        for turn, is_stripped, part in zip(self.order, self.is_stripped, self.parts[1:], strict=True):
+            text = turns[turn]["content"]
+            pieces += (text.strip() if is_stripped else text, part)
+        return "".join(pieces)
+
+
+def shape(turns: Sequence[Message]) -> tuple[object, ...]:
+    """What conversations have in common that a skeleton serves: roles, which texts are empty, and what the last assistant turn says."""
+    opened = turns[-1]["content"] if turns[-1]["role"] == "assistant" else None
+    return (*((turn["role"], bool(turn["content"])) for turn in turns), opened)
+
+
+def find(turns: Sequence[Message], render: Callable[[list[Message]], str]) -> Skeleton | None:
+    """The skeleton for the shape of `turns`, or None where the template does more to a text than to place and strip it."""
+    # An assistant turn that is left open, and an empty text, are part of the shape.
+    marked = [i for i, turn in enumerate(turns) if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")]
+    plain, padded = _with_marks(turns, marked, "", ""), _with_marks(turns, marked, _BEFORE, _BEHIND)
+    pieces = re.split(f"{_OPEN}(\\d+){_CLOSE}", render(plain))
+    order, rendered = [int(number) for number in pieces[1::2]], render(padded)
+    if sorted(order) != marked:
+        return None
+    stripped = tuple(padded[i]["content"] not in rendered for i in order)
+    found = Skeleton(parts=tuple(pieces[::2]), order=tuple(order), is_stripped=stripped)
+    return found if found.fill(padded) == rendered else None
+
+
+def _with_marks(turns: Sequence[Message], marked: Sequence[int], before: str, behind: str) -> list[Message]:
+    return [{**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in marked else turn for i, turn in enumerate(turns)]
+
+
+def is_opaque(turns: Sequence[Message]) -> bool:
+    """Whether no text of `turns` holds anything that a template might look into."""
+    return not any(_SUSPECT.search(turn["content"]) for turn in turns)

@@ -1,0 +1,81 @@
+r"""Which label a text states: `The answer is B.`, `\boxed{B}`, `**Answer:** (b)`, `B) because ...` and their kind.
+
+A letter counts only where it cannot be a word, a name or part of one: `a` and `A` before a word are articles, `I` is a pronoun, `B. F.` are
+initials, and `B-cells`, `C++` or `A/B` are no labels. Not covered: an option's text without its label, which the prompts do not ask for.
+"""
+
+import re
+
+from pipeline.tasks import LETTERS, NO_ANSWER, Answer
+from pipeline.tasks._reasoning import visible
+
+_WRAPPING = r"""(?:[\s:*_`$(\[{<"'“‘„]|\\[(\[]){0,12}"""
+"""What may stand between `answer is` and the label, and before a label that begins a line."""
+_LABEL = r"(?P<label>[A-Za-z])(?![^\W_]|[+#]|['’/_–-][^\W_])"
+_STATED = re.compile(
+    rf"""(?: (?P<is> \b(?:answer|option|choice) (?: \s+(?:to|for|of)\s[^.\n:]{{1,80}}? | ,[^,.\n]{{1,20}}, )?
+               \s+ (?:is|(?:would|should|must|will)\ be)\b
+               (?: [\s,:*_]{{1,6}} (?:\w{{1,20}}ly|therefore|thus|hence|indeed|then|still|now)\b,? )? )
+        | (?P<colon> \b(?:answer|option|choice) [\s*_`]{{0,6}} [:=→–-] )
+        | (?P<heading> ^[\s*_\#>]{{0,9}} (?:the\s+)? (?:(?:final|correct|best|right)\s+)? answer (?=[\s*_]) )
+        | (?P<boxed> \\boxed\s{{0,3}}\{{ ) )
+    {_WRAPPING} (?: \\(?:boxed|text|textbf|mathrm|mathbf)\s{{0,3}}\{{ {_WRAPPING} ){{0,3}}
+    (?: (?:the\s+)? (?:option|choice|letter)\b {_WRAPPING} )?
+    (?-i:{_LABEL})""",
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+"""A statement of the answer; groups tell its form."""
+_CONFIRMED = re.compile(rf"(?<![^\W_])(?<![Ss]tatement ){_LABEL}[)*_.:\"'`]{{0,6}}\s+is\s+(?:the\s+)?(?:most\s+)?(?:correct|right|best)\b")
+"""`B is the correct answer`, `Option B is correct`."""
+_LAST_LINE = re.compile(rf"""(?:\A|\n){_WRAPPING}{_LABEL}[)\]}}*_`.$>"'”’\s]*\Z""")
+_LEADING = re.compile(rf"\A{_WRAPPING}{_LABEL}")
+_LISTED = re.compile(rf"^[^\S\n]*[*_(\[-]{{0,4}}[ ]?{_LABEL}[*_]{{0,3}}[).:\]]", re.MULTILINE)
+"""The label of a line that lists an option, as in `B. text`."""
+
+_ENDS = re.compile(r"""[)\]}*_`$>"'”’]*(?:[.,:;!]|\s*(?:\n|\Z))|[)\]}*_`$>"'”’]+""")
+"""What shows that a small letter is a label: punctuation or markup behind it, or the end of its line."""
+_WORD = re.compile(r"[^\S\n]+(?!(?:is|because|since|as|and|or|for|due|which|while|being|based|given)\b)[a-z]")
+"""A word behind `A` or `I` that makes an article or a pronoun of it."""
+_ABBREVIATION = re.compile(r"\.[^\S\n]?[A-Z]\.[^\S\n]?[A-Z]\w|\.[a-z]\.")
+"""The rest of `B. F. Skinner` or `e.g.`."""
+_REFUTED = re.compile(r"[)*_]*[^\S\n]+(?:is|was|cannot)\b")
+"""What follows `Answer B` where it is talked about, not given."""
+
+
+def read_label(text: str, num_options: int) -> Answer:
+    r"""The label that a generated `text` states among the first `num_options` letters, or `NO_ANSWER`.
+
+    The last statement wins (`stated`: `answer is B`, `Answer: B`; `boxed`: `\boxed{B}`), or else the last of the kind `B is the correct
+    answer` (`confirmed`), or else a last line that is nothing but a label (`last_line`), or else the label with which the text begins
+    (`leading`), unless it begins a list of options. Reasoning blocks before the answer are dropped.
+    """
+    text, allowed = visible(text), LETTERS[:num_options]
+    for rule, pattern in (("stated", _STATED), ("confirmed", _CONFIRMED), ("last_line", _LAST_LINE), ("leading", _LEADING)):
+        labels = [found for found in pattern.finditer(text) if _is_label(found, allowed)]
+        if labels and not (rule == "leading" and _lists_options(text)):
+            return Answer(answer=labels[-1]["label"].upper(), rule="boxed" if _form(labels[-1]) == "boxed" else rule)
+    return NO_ANSWER
+
+
+def _is_label(found: re.Match[str], allowed: str) -> bool:
+    """Whether the letter found is one of `allowed` and stands for itself, not for a word or a name."""
+    letter, end, form = found["label"], found.end("label"), _form(found)
+    if letter.upper() not in allowed or _ABBREVIATION.match(found.string, end):
+        return False
+    if form == "heading" and _REFUTED.match(found.string, end):
+        return False
+    if letter.islower():
+        return bool(_ENDS.match(found.string, end))
+    # In mid-sentence a capital A is no article, but `the answer is I think B` has its pronoun.
+    is_word_like = letter == "I" or (letter == "A" and form != "is")
+    return not (is_word_like and _WORD.match(found.string, end))
+
+
+def _form(found: re.Match[str]) -> str:
+    """The kind of statement that `found` is, by the name of its group."""
+    return next((name for name, text in found.groupdict().items() if text is not None and name != "label"), "")
+
+
+def _lists_options(text: str) -> bool:
+    """Whether lines of `text` begin with more than one label, so that the first of them says nothing."""
+    return len({found["label"].upper() for found in _LISTED.finditer(text)}) > 1

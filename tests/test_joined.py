@@ -1,0 +1,166 @@
+"""Runs under several engine settings are joined by what they measured, and refused where they measured different things."""
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from pipeline import analyses, joined, registry, store
+from pipeline.errors import ConfigError, StoreError
+from tests import synthetic
+
+FACTS = {
+    "backend": "vllm",
+    "settings": {"device": "gpu", "dtype": "bfloat16", "max_num_seqs": 8, "batch_invariant": False},
+    "hardware": {"gpu": "a GPU", "processor": ""},
+    "versions": {"vllm": "1.2.3"},
+}
+
+
+def run_in(folder: Path, *runs: synthetic.Run, items_hash: str = "a", facts: dict[str, object] | None = None) -> Path:
+    """A run folder as the stages leave it, of made-up answers."""
+    run, parts = store.Run(folder), synthetic.parts(*runs)
+    manifest = {"settings": {"tasks": {f"{r.task}.{r.style}": {"items_hash": items_hash} for r in runs}}}
+    store.write_json(manifest, run.manifest_path)
+    store.write_parquet(parts["variants"], folder / "plan" / "variants.parquet")
+    for model in {r.model for r in runs}:
+        store.write_json(facts or FACTS, folder / "engines" / f"{model}.json")
+    found = synthetic.evidence_of(*runs)
+    for name in registry.names("analyses"):
+        run.write_table(name, analyses.get(name)(found))
+    return folder
+
+
+def batches(folder: Path, **same: object) -> list[Path]:
+    """Runs of one sweep under three batch sizes."""
+    made = []
+    for i, size in enumerate((1, 2, 4)):
+        facts = FACTS | {"settings": FACTS["settings"] | {"max_num_seqs": size}}  # type: ignore[operator]
+        one = synthetic.Run(engine=f"batch-{size}", seed=i, **same)  # type: ignore[arg-type]
+        made.append(run_in(folder / f"b{size}", one, facts=facts))
+    return made
+
+
+def test_every_score_is_there_once_with_its_engines_facts(tmp_path: Path) -> None:
+    folders = batches(tmp_path, num_dates=4, placebo_every=2)
+    frame = joined.joined(folders)
+    assert frame.height == sum(store.Run(f).tables()["by_date"].height for f in folders)
+    assert frame.select("run", "engine", "max_num_seqs").unique().sort("engine").rows() == [
+        (str(folder), f"batch-{size}", size) for folder, size in zip(folders, (1, 2, 4), strict=True)
+    ]
+    row = frame.row(0, named=True)
+    assert (row["dtype"], row["gpu"], row["processor"], row["batch_invariant"], row["vllm"]) == ("bfloat16", "a GPU", None, False, "1.2.3")
+    assert row["tensor_parallel_size"] is None
+
+
+def test_the_order_of_the_folders_does_not_matter(tmp_path: Path) -> None:
+    folders = batches(tmp_path, num_dates=3)
+    assert joined.joined(folders).equals(joined.joined(folders[::-1]))
+
+
+def test_dated_runs_are_averaged_over_their_dates_before_engines_are_compared(tmp_path: Path) -> None:
+    frame = joined.joined(batches(tmp_path, num_dates=5, placebo_every=1, noise=0.5))
+    found = joined.variation(frame).rows_by_key("condition", named=True, unique=True)
+    sweep = frame.filter(pl.col("date").is_not_null(), pl.col("replicate") == 0)
+    means = sweep.group_by("engine").agg(pl.col("score").mean()).sort("engine")["score"]
+    row = found["iso"]
+    assert (row["num_values"], row["num_dates"], row["engines"]) == (3, 5, "batch-1, batch-2, batch-4")
+    assert (row["mean"], row["sd"]) == (pytest.approx(means.mean()), pytest.approx(means.std()))
+    assert row["cv_percent"] == pytest.approx(100 * means.std() / means.mean())
+    assert (row["worst"], row["best"]) == (pytest.approx(means.min()), pytest.approx(means.max()))
+    assert found["control"]["num_dates"] == 0
+
+
+def test_undated_runs_are_compared_by_their_one_score(tmp_path: Path) -> None:
+    frame = joined.joined(batches(tmp_path, num_dates=0))
+    row = joined.variation(frame).row(0, named=True)
+    assert row["delta"] == pytest.approx(frame["score"].max() - frame["score"].min())
+    assert {row["worst_value"], row["best_value"]} <= set(frame["engine"])
+
+
+def test_a_model_under_one_engine_only_has_no_variation(tmp_path: Path) -> None:
+    both = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0), synthetic.Run(model="other", engine="e1", num_dates=0))
+    one = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0))
+    assert joined.variation(joined.joined([both, one]))["model"].to_list() == ["m"]
+
+
+def test_two_runs_of_a_model_under_one_engine_name_are_refused(tmp_path: Path) -> None:
+    first, second = (run_in(tmp_path / name, synthetic.Run(num_dates=0)) for name in "ab")
+    with pytest.raises(StoreError, match=r"both have scores of model m under the engine setting 'default'.*\[engine\] name"):
+        joined.joined([first, second])
+    with pytest.raises(StoreError, match="engine setting 'default'"):
+        joined.joined([first, first])
+
+
+def test_two_models_may_share_an_engine_name(tmp_path: Path) -> None:
+    folders = [run_in(tmp_path / model, synthetic.Run(model=model, num_dates=0)) for model in ("m", "n")]
+    assert joined.joined(folders)["model"].to_list() == ["m", "n"]
+
+
+def test_runs_of_other_items_are_refused(tmp_path: Path) -> None:
+    first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
+    second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0), items_hash="b")
+    with pytest.raises(StoreError, match=r"ask other items \(mmlu.zero_shot\)"):
+        joined.joined([first, second])
+
+
+def test_runs_of_other_tasks_are_refused(tmp_path: Path) -> None:
+    first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
+    second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0), synthetic.Run(engine="e2", task="gsm8k", num_dates=0))
+    with pytest.raises(StoreError, match=r"ask other items \(gsm8k.zero_shot\)"):
+        joined.joined([first, second])
+
+
+def test_runs_of_other_dates_are_refused(tmp_path: Path) -> None:
+    first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=2))
+    second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=3))
+    with pytest.raises(StoreError, match=r"other variants \(1 are not in both, the first: iso:2024-01-03\)"):
+        joined.joined([first, second])
+
+
+def test_a_run_that_is_not_analysed_is_refused(tmp_path: Path) -> None:
+    folders = batches(tmp_path, num_dates=0)
+    (folders[1] / "tables" / "by_date.parquet").unlink()
+    with pytest.raises(StoreError, match=r"not analysed yet; run `datesweep analyse .*b2`"):
+        joined.joined(folders)
+
+
+def test_tables_of_an_older_version_are_refused(tmp_path: Path) -> None:
+    folders = batches(tmp_path, num_dates=0)
+    run = store.Run(folders[0])
+    run.write_table("by_date", run.tables()["by_date"].drop("placement", "wording"))
+    with pytest.raises(StoreError, match=r"lacks placement, wording: .*datesweep analyse"):
+        joined.joined(folders)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_joining_needs_two_runs(tmp_path: Path, count: int) -> None:
+    with pytest.raises(StoreError, match=rf"{count} run\(s\) given"):
+        joined.joined(batches(tmp_path, num_dates=0)[:count])
+
+
+@pytest.mark.parametrize(("name", "read"), [("x.parquet", pl.read_parquet), ("x.csv", pl.read_csv)])
+def test_the_joined_scores_are_written_as_the_name_says(tmp_path: Path, name: str, read: object) -> None:
+    frame = joined.joined(batches(tmp_path, num_dates=2))
+    joined.write(frame, tmp_path / "out" / name)
+    again = read(tmp_path / "out" / name)  # type: ignore[operator]
+    assert again.columns == frame.columns
+    assert again["score"].to_list() == pytest.approx(frame["score"].to_list(), abs=1e-6)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"x\.xlsx.*\.parquet or \.csv"):
+        joined.write(pl.DataFrame(), tmp_path / "x.xlsx")
+
+
+def test_the_terminal_table_fits_80_columns_and_has_every_row(tmp_path: Path) -> None:
+    frame = joined.joined(batches(tmp_path, model="model[red]-of-some-size", num_dates=2, metrics=("accuracy", "ece")))
+    console = Console(width=80, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - rich keeps it open
+    console.print(joined.table(frame))
+    text = console.export_text()
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "model[red]" in text
+    for row in joined.variation(frame).iter_rows(named=True):
+        assert f"{row['cv_percent']:.2f}%" in text

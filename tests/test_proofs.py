@@ -1,0 +1,81 @@
+"""What is proved before an engine starts: prompts and lengths, and that right answers get full marks."""
+
+import dataclasses
+import datetime
+from pathlib import Path
+
+import pytest
+
+from pipeline import asked, plan, proofs, tasks, variants
+from pipeline.config import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
+from pipeline.errors import DataError, PromptError
+from pipeline.prompts import PromptBuilder
+from pipeline.store import Run
+from pipeline.tasks import Answer
+
+DATES = CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 1, 3))
+
+
+def load(spec: SweepSpec, name: str, style: str = "zero_shot", limit: int = 4) -> asked.Asked:
+    return asked.load(TaskSpec(name=name, style=style, limit=limit), spec.data_root)
+
+
+def test_the_longest_prompt_counts_the_control_and_every_date(simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path) -> None:
+    builder, planned = PromptBuilder(simulated_spec.models[0], demo_folder), plan.gather(simulated_spec)
+
+    def length(one: asked.Asked, item: tasks.Item, variant: variants.Variant) -> int:
+        return len(builder.encode(builder.item_prompt(one.task, item, variant).text(variant.date_text))) + one.task.max_tokens
+
+    needed = max(length(a, i, v) for a in planned.asked for i in a.items for v in planned.variants)
+    assert simulated_run.prompts()["simulated"]["max_model_len"] == needed
+
+
+def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> None:
+    [model] = simulated_spec.models
+    conditions = ConditionsSpec(
+        placements=["system_start", "system_end", "user_start", "user_end"],
+        wordings=["none", "expert"],
+        option_orders=[0, 1],
+        locations=["none", "lima"],
+    )
+    benchmarks = [load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")]
+    found = proofs.check_prompts(model, benchmarks, variants.variants(DATES, conditions), lambda text: None)
+    assert set(found["label_token_ids"]) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
+    assert found["label_token_ids"]["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
+
+
+def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:
+    [model], slot = simulated_spec.models, ConditionsSpec(placements=["template"])
+    with pytest.raises(PromptError, match="placement `template` needs a template with a date of its own"):
+        proofs.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), lambda text: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "style", "scores"),
+    [
+        ("mmlu", "zero_shot", {"accuracy": 100.0, "ece": 0.0}),
+        ("mmlu", "five_shot", {"accuracy": 100.0, "ece": 0.0}),
+        ("mmlu", "cot", {"accuracy": 100.0}),
+        ("gsm8k", "zero_shot", {"accuracy": 100.0}),
+        ("humaneval", "zero_shot", {"pass_at_1": 100.0}),
+        ("wmt16_en_de", "zero_shot", {"bleu": 100.0, "chrf": 100.0}),
+    ],
+)
+def test_right_answers_get_full_marks_in_every_order_of_options(
+    simulated_spec: SweepSpec, name: str, style: str, scores: dict[str, float]
+) -> None:
+    found = proofs.check_gold(load(simulated_spec, name, style), [0, 1, 2])
+    assert found == pytest.approx(scores)
+
+
+def test_a_right_answer_that_is_not_recognised_is_named(simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = load(simulated_spec, "gsm8k")
+    hard, real = benchmark.items[2].item_id, type(benchmark.task).extract
+
+    def blind(self: tasks.Task, item: tasks.Item, text: str) -> Answer:
+        answer = real(self, item, text)
+        return dataclasses.replace(answer, answer="1234") if item.item_id == hard else answer
+
+    monkeypatch.setattr(type(benchmark.task), "extract", blind)
+    with pytest.raises(DataError, match=rf"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item {hard}.*'1234'"):
+        proofs.check_gold(benchmark, [0])
