@@ -190,3 +190,14 @@ def _convert_gguf(gguf: Path, target: Path) -> None:
     model.hf_quantizer, model.is_quantized = None, False
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
+
+
+PROMPT_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json", "added_tokens.json")
+"""Files of a checkpoint that decide how a prompt is rendered and tokenised."""
+
+
+def max_length(path: Path) -> int | None:
+    """The most tokens that the checkpoint in `path` can take, prompt and output together; None where it does not say."""
+    config = json.loads((path / "config.json").read_text())
+    found = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
+    return int(found) if found else None

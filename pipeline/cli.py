@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.errors import PipelineError
+from pipeline.errors import ConfigError, PipelineError
 
 if TYPE_CHECKING:
     from pipeline.config import SweepSpec
@@ -33,8 +33,8 @@ app = typer.Typer(
 )
 
 Sweep = Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep file, or the name of one in configs/sweeps.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Run folder; runs/<sweep> by default.")]
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo or s3://bucket/demo.")]
+Out = Annotated[str | None, typer.Option("--out", help="Run folder, a path or a URL like s3://bucket/run; runs/<sweep> by default.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="At most this many items of each task.")]
 Dates = Annotated[
     str | None, typer.Option("--dates", help="Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to spread.")
@@ -94,18 +94,27 @@ def plan(
     engine: Engine = None,
     allow_code_execution: Consent = False,
     check_gold: Annotated[bool, typer.Option("--check-gold", help="Also prove that every right answer gets full marks.")] = False,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate", help="Tokens per second of one replica, PROMPT or PROMPT,OUTPUT; by default as `bench engine` measured here."
+        ),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="Also say how long so many GPUs take.")] = None,
 ) -> None:
     """Check every prompt of a sweep and write down what is to be asked. Needs no GPU and starts no engine."""
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import stages
+    from pipeline import fetch, outlook, stages
 
-    reporter = _reporter()
+    reporter, stated = _reporter(), outlook.stated_rate(rate) if rate else None
+    fetch.check_present(spec, weights=False)
     with _locked(out or stages.default_folder(spec)) as folder:
         plan = stages.make_plan(folder, spec, reporter)
         if check_gold:
             stages.check_gold(plan, spec, reporter)
         _console().print(stages.task_table(plan))
         _console().print(stages.plan_table(folder))
+        _console().print(outlook.table(folder, spec, stated, gpus))
         for note in stages.plan_notes(folder, spec):
             reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")
@@ -118,7 +127,7 @@ def generate(run_folder: RunFolder, address: Address = None) -> None:
     from pipeline import generate as stage
 
     with _opened(run_folder) as (folder, spec):
-        fetch.check_present(spec)
+        fetch.check_present(spec, data=False)
         stage.generate(folder, spec, _reporter(), address)
 
 
@@ -129,6 +138,7 @@ def score(run_folder: RunFolder, address: Address = None, allow_code_execution: 
 
     with _opened(run_folder) as (folder, spec):
         # Consent is not stored in a run: whoever scores it here gives it here.
+        _check_consent(run_folder, spec, allow_code_execution)
         stage.score(folder, spec.model_copy(update={"allow_code_execution": allow_code_execution}), _reporter(), address)
 
 
@@ -172,12 +182,14 @@ def fetch(sweep: Sweep, models: Models = None, tasks: Tasks = None) -> None:
 
 @app.command()
 def join(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders of one sweep under several engine settings.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders of one sweep under several engine settings.")],
     out: Annotated[Path | None, typer.Option("--out", help="Also write the joined scores to this .parquet or .csv file.")] = None,
 ) -> None:
     """Compare runs that differ in the engine only: batch size, precision, GPU."""
     from pipeline import joined
 
+    if out is not None:
+        joined.check_out(out)
     frame = joined.joined(runs)
     _console().print(joined.table(frame))
     if out is not None:
@@ -217,14 +229,22 @@ def list_names(
 
 @app.command()
 def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="compose, engine, prefix, scale, score; all but scale by default.")
+    ] = None,
     sweep: Annotated[str, typer.Option("--sweep", help="The sweep whose model and tasks are timed.")] = "demo",
-    engine: Annotated[bool, typer.Option(help="Also time real vLLM, which takes a minute or two.")] = True,
+    share: Annotated[
+        float, typer.Option("--share", min=0.0001, max=1.0, help="Do only this share of scale; below 1, engine tries no other settings.")
+    ] = 1.0,
+    models: Models = None,
+    engine: Engine = None,
 ) -> None:
     """Measure throughput and overhead on this machine; the last line is JSON with units in the keys."""
-    spec = _spec(sweep, None, None, None, None, None, True)
+    spec = _spec(sweep, None, None, models, None, engine, True)
     from pipeline import bench as benchmarks
 
-    benchmarks.main(spec, with_engine=engine, reporter=_reporter())
+    work = benchmarks.Bench(spec=spec, share=share, reporter=_reporter())
+    benchmarks.main(names or ["compose", "engine", "prefix", "score"], work)
 
 
 def _spec(
@@ -243,8 +263,20 @@ def _spec(
     return spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
 
 
+def _check_consent(run_folder: str, spec: "SweepSpec", given: bool) -> None:
+    """Refuse to score programs without consent, naming the one way to give it for a run that is there."""
+    from pipeline import tasks
+
+    running = [t.name for t in spec.tasks if tasks.get(t.name, t.style).executes_code]
+    if running and not given:
+        raise ConfigError(
+            f"{run_folder}: task {', '.join(running)} runs programs that the model wrote, and consent is not kept in a run; give it with "
+            f"`datesweep score {run_folder} --allow-code-execution` (pipeline/sandbox.py says how they are confined)"
+        )
+
+
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator["Run"]:
+def _locked(folder: "str | Path") -> Iterator["Run"]:
     from pipeline.store import Run
 
     opened = Run(folder)
@@ -253,7 +285,7 @@ def _locked(folder: Path) -> Iterator["Run"]:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[tuple["Run", "SweepSpec"]]:
+def _opened(folder: str) -> Iterator[tuple["Run", "SweepSpec"]]:
     from pipeline import stages
 
     opened = _open(folder)
@@ -261,7 +293,7 @@ def _opened(folder: Path) -> Iterator[tuple["Run", "SweepSpec"]]:
         yield opened, stages.spec_of(opened)
 
 
-def _open(folder: Path) -> "Run":
+def _open(folder: str) -> "Run":
     from pipeline.store import Run
 
     return Run.open(folder)

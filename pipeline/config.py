@@ -5,6 +5,7 @@ is allowed and the nearest valid name. Importing this module, and refusing a bad
 """
 
 import datetime
+import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -126,6 +127,10 @@ class EngineSpec(Spec):
     max_num_seqs: Positive | Auto = "auto"
     """The batch size: the largest number of requests that are computed together."""
     max_num_batched_tokens: Positive | Auto = "auto"
+    window: Positive | Auto = "auto"
+    """Requests given to the engine at a time: those computed together, and those that wait for a place."""
+    prefix_hash: Literal["auto", "sha256", "xxhash"] = "auto"
+    """How the prefix cache names its blocks."""
     kv_cache_gib: Positive = 2
     """Memory for keys and values on CPU, in whole GiB."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -195,6 +200,8 @@ class SimulatedSpec(Spec):
     flip: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Share of items whose outcome is drawn anew for each date, whether or not there is an effect."""
     seed: NotNegative = 0
+    counts_only: bool = False
+    """Give every request one of a few fixed outputs: what is left to measure is everything around an engine."""
 
 
 class ModelSpec(Spec):
@@ -212,6 +219,8 @@ class ModelSpec(Spec):
     """Longest prompt plus output in tokens; None takes what the plan needs."""
     batch_invariant: bool = True
     """Whether vLLM has batch-invariant kernels for the model; where it has not, `auto` does not ask for them."""
+    has_sliding_window: bool = False
+    """Whether some layers attend to a window only; vLLM would keep few of their blocks in the prefix cache unless told otherwise."""
     reads_images: bool = False
     """Whether the checkpoint also reads images, for which the engine then reserves nothing."""
     thinking_tokens: NotNegative = 0
@@ -254,6 +263,10 @@ def configs_folder() -> Path:
     return here if here.is_dir() else Path(__file__).parent.parent / "configs"
 
 
+_MOST_HINTS = 4
+"""Sweeps that a hint names at most; all of them are listed behind it."""
+
+
 def sweep_path(name: str) -> Path:
     """The sweep file for a path or a bare name.
 
@@ -265,8 +278,20 @@ def sweep_path(name: str) -> Path:
         if path.is_file():
             return path
     known = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.toml"))
-    hint = nearest(Path(name).stem, known)
+    wanted = Path(name).relative_to(folder) if Path(name).is_relative_to(folder) else Path(name)
+    hint = _nearest_sweeps(wanted.as_posix().removesuffix(".toml"), known)
     raise ConfigError(f"no sweep file {name!r}{hint}; in {folder} there are: {', '.join(known) or 'none'}")
+
+
+def _nearest_sweeps(wanted: str, known: list[str]) -> str:
+    """As `nearest`, of sweeps that may be in folders: those that begin as `wanted` does, else those whose last part is the closest."""
+    folder, last = Path(wanted).parent, Path(wanted).name
+    found = [k for k in known if last and k.startswith(wanted)] or [k for k in known if last and Path(k).name.startswith(last)]
+    if not found:
+        close = difflib.get_close_matches(last, sorted({Path(k).name for k in known}), n=1, cutoff=0.5)
+        found = [k for k in known if Path(k).name in close]
+    here = [k for k in found if Path(k).parent == folder] or found
+    return f" (did you mean {' or '.join(map(repr, here[:_MOST_HINTS]))}?)" if here else ""
 
 
 def model_names() -> list[str]:

@@ -45,6 +45,9 @@ class EngineSettings:
     max_num_batched_tokens: int
     window: int
     """Requests given to vLLM at a time."""
+    prefix_hash: str
+    keeps_all_blocks: bool
+    """Whether blocks of sliding-window layers stay in the prefix cache densely; vLLM's default keeps the ends of prompts only."""
     threads: int
     kv_cache_gib: int
     gpu_memory_utilization: float
@@ -74,7 +77,9 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
         block_size=block,
         max_num_seqs=num_seqs,
         max_num_batched_tokens=batched,
-        window=2 * num_seqs,
+        window=_or(spec.window, 2 * num_seqs),
+        prefix_hash="sha256" if spec.prefix_hash == "auto" else spec.prefix_hash,
+        keeps_all_blocks=model.has_sliding_window,
         threads=threads,
         kv_cache_gib=spec.kv_cache_gib,
         gpu_memory_utilization=spec.gpu_memory_utilization,
@@ -247,6 +252,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "max_num_batched_tokens": settings.max_num_batched_tokens,
         "gpu_memory_utilization": settings.gpu_memory_utilization,
         "enable_prefix_caching": settings.prefix_caching,
+        "prefix_caching_hash_algo": settings.prefix_hash,
         "seed": settings.seed,
         # vLLM would otherwise take sampling defaults from the checkpoint.
         "generation_config": "vllm",
@@ -255,6 +261,9 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         # Compiling for CPU takes minutes and a C++ compiler, and saves less.
         "enforce_eager": cpu,
     }
+    if settings.keeps_all_blocks:
+        # With the default, the second prompt of every new shared prefix misses, and prompts are far shorter than the cache is large.
+        arguments["prefix_cache_retention_interval"] = None
     if settings.reads_images:
         arguments["limit_mm_per_prompt"] = {"image": 0}
     if settings.tensor_parallel_size > 1:

@@ -60,8 +60,10 @@ def fetch(spec: SweepSpec, reporter: Reporter) -> Table:
     return _table(spec, found)
 
 
-def check_present(spec: SweepSpec) -> None:
+def check_present(spec: SweepSpec, *, data: bool = True, weights: bool = True) -> None:
     """Nothing, where `spec` has all it needs on this machine, or the Hub answers so that the rest can be fetched on the way.
+
+    A stage after planning reads no `data`, and planning reads no `weights`, only what else belongs to a model.
 
     Looks at local files first and asks the network only if something is missing. What comes from a local folder, a named mirror or a
     package needs no network: the stage that reads it says what is wrong with it.
@@ -69,9 +71,11 @@ def check_present(spec: SweepSpec) -> None:
     Raises:
         DataError: something is missing and the Hub does not answer; the message lists all that is missing.
     """
-    wanted = [missing for candidates in _data(spec) if (missing := sources.to_fetch(candidates, spec.data_root))]
+    read = _data(spec) if data else []
+    wanted = [missing for candidates in read if (missing := sources.to_fetch(candidates, spec.data_root))]
     lacking = [f"data {s.dataset}, configuration {s.config}, split {s.split}" for s in wanted]
-    lacking += [f"model {m.name}: {m.weights.hub}" for m in spec.models if not checkpoints.is_here(m, weights=_needs_weights(m))]
+    absent = [m for m in spec.models if not checkpoints.is_here(m, weights=weights and _needs_weights(m))]
+    lacking += [f"model {m.name}: {m.weights.hub}" for m in absent]
     if lacking and (reason := _offline()):
         raise DataError("\n".join([f"{reason}, and this machine lacks:", *(f"  {line}" for line in lacking), _way_out(spec)]))
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from pipeline.records import Index
+
 Record = TypeVar("Record")
 
 RUN_KEY = ["model", "engine", "task", "style"]
@@ -27,6 +29,7 @@ _DTYPES: dict[object, pl.DataType] = {
     float: pl.Float64(),
     bool: pl.Boolean(),
     datetime.date: pl.Date(),
+    Index: pl.UInt32(),
 }
 
 

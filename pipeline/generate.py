@@ -1,72 +1,54 @@
 """Stage 1: missing shards -> completions, on long-lived Ray replicas that each hold one engine for the whole year.
 
 Replicas take shards from one queue, so a fast one takes more. A replica feeds its engine from shard after shard without letting the window
-drain, and writes a shard when its last output is in. One replica or many, the path is the same.
+drain, and writes a shard when its last output is in. One replica or many, on one node or many, the path is the same. A replica that dies
+costs the shards it was at; they go back to the queue, and another is started in its place.
 """
 
+import itertools
 import time
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from pipeline import checkpoints, cluster, engine, frames, quiet
-from pipeline.compose import Composer
+from pipeline import checkpoints, cluster, engine, quiet
+from pipeline.cluster import Layout
 from pipeline.config import ModelSpec, SweepSpec
-from pipeline.errors import EngineError, StoreError
-from pipeline.progress import Reporter, Stage
-from pipeline.records import Completion, Output
-from pipeline.simulated import SimulatedEngine
-from pipeline.store import Run, differences, write_json, write_parquet
+from pipeline.errors import EngineError, PipelineError, StoreError
+from pipeline.progress import Reporter, duration
+from pipeline.replica import Replica, ShardQueue, log_path
+from pipeline.shards import Tally
+from pipeline.store import Run, differences, write_json
 
-REPORT_EVERY_S = 0.5
-"""Seconds between progress reports of a replica."""
 START_TIMEOUT_S = 3600.0
 """Seconds an engine may take to start; the largest models load from slow disks in less."""
 
-
-@dataclass(slots=True)
-class Tally:
-    """What a replica has done since it started, or several together."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-
-    def add(self, output: Output) -> None:
-        """Count one output."""
-        self.requests += 1
-        self.prompt_tokens += output.num_prompt_tokens
-        self.cached_tokens += output.num_cached_tokens
-        self.output_tokens += output.num_output_tokens
-
-    def text(self, seconds: float) -> str:
-        """Tokens per second, prompt and output together, and the share of prompt tokens that came from the cache; for people."""
-        rate = (self.prompt_tokens + self.output_tokens) / max(seconds, 1e-9)
-        return f"{rate:,.0f} tokens/s, {100 * self.cached_tokens / max(self.prompt_tokens, 1):.0f}% from cache"
+RESTARTS = 3
+"""How often replicas of a model may die and be started again before one more of its requests is done."""
 
 
 def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
     """Make every completion of `run` that is not there yet.
 
+    Models on GPU run side by side as far as there is room, see `_Crew`; on CPU they run one after another.
+
     Raises:
-        EngineError: a replica cannot start or died; what is written is kept, and the same call goes on from there.
+        EngineError: an engine cannot start, or replicas keep dying; what is written is kept, and the same call goes on from there.
         StoreError: the run was begun with another engine, hardware or version.
     """
-    shards = run.plan_table("requests").group_by("shard", maintain_order=True).len()
-    todo = {m.name: run.missing_shards(m.name, shards["shard"].to_list()) for m in spec.models}
+    shards = run.shard_sizes()
+    todo = {m.name: run.missing_shards(m.name, list(shards)) for m in spec.models}
     if not any(todo.values()):
         reporter.say("generate: every completion is there already")
         return
     with cluster.session(address) as resources:
-        for model in spec.models:
-            if todo[model.name]:
-                planned = _as_planned(run, model, reporter)
-                _generate_model(run, spec, planned, shards, todo[model.name], resources, reporter)
+        models = [_as_planned(run, m, reporter) for m in spec.models if todo[m.name]]
+        placed = [cluster.layout(spec, m, resources, len(shards), engine.build()) for m in models]
+        jobs = [_Job(m, where, shards, todo[m.name]) for m, where in zip(models, placed, strict=True)]
+        side_by_side = [job for job in jobs if job.placed.num_gpus]
+        for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:
+            if group:
+                _Crew(run, spec, group, reporter).work()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -78,120 +60,214 @@ def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
     return model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """How a model's replicas are laid over what Ray has."""
+class _Job:
+    """The completions of one model that are still to make, and how far they are."""
 
-    device: str
-    num_replicas: int
-    threads: int
-    num_cpus: int
-    num_gpus: int
+    def __init__(self, model: ModelSpec, placed: Layout, rows: dict[int, int], todo: list[int]) -> None:
+        """`rows` tells the requests of every shard of the plan, `todo` the shards that are missing."""
+        self.model, self.placed, self.rows, self.todo = model, placed, rows, todo
+        self.total = sum(rows.values())
+        self.kept = self.best = self.total - sum(rows[s] for s in todo)
+        self.deaths = 0
+        self.tallies: dict[int, Tally] = {}
+        """What each replica has done, by its number."""
+        self.queue: Any = None
+
+    @property
+    def done(self) -> int:
+        """Requests whose completions are there or have come out of an engine."""
+        return self.kept + sum(tally.requests for tally in self.tallies.values())
+
+    def count_death(self, number: int, num_finished: int) -> int:
+        """Deaths since the last progress, after replica `number` died having finished shards of `num_finished` requests."""
+        self.tallies.setdefault(number, Tally()).requests = num_finished  # the others of its requests have to be made again
+        self.deaths = 1 if self.done > self.best else self.deaths + 1
+        self.best = max(self.best, self.done)
+        return self.deaths
 
 
-def layout(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, num_shards: int, build: str) -> Layout:
-    """Replicas for `model`: GPUs / tensor-parallel size, or one on CPU, never more than the plan has shards.
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A replica as seen from here."""
 
-    It depends on the whole plan and not on what is left of it, so that a resumed run gets the threads it was begun with.
-    `build` is what the installed vLLM is built for, `cpu` or `gpu`.
+    job: _Job
+    number: int
+    """Its own; one that is started in the place of a dead one gets another."""
+    index: int
+    """Which replica of its model it is: the number of its log."""
+    node_id: str
+    actor: Any
+    awaited: Any
+    """The facts of its engine while it starts, then the stream of its tallies."""
+    begun: float
+    has_started: bool = False
 
-    Raises:
-        EngineError: the machine has not got what the settings ask for.
+
+class _Crew:
+    """The replicas of one model or of several, from the first start to the last shard.
+
+    Room is dealt one replica at a time, to the model that has fewest; among equals, to the one whose replicas need most GPUs, then to the
+    first in the sweep. So every model runs if there is room for all, those that wait come before those that could run wider, and what a
+    model no longer needs goes to the others at once.
     """
-    setting, device = spec.engine, _device(spec, model, resources, build)
-    per_replica = model.tensor_parallel_size if device == "gpu" else 0
-    if resources.num_gpus < per_replica:
-        raise EngineError(f"model {model.name} needs {per_replica} GPUs for one replica; Ray has {resources.num_gpus}")
-    most = resources.num_gpus // per_replica if per_replica else 1
-    replicas = min(most if setting.replicas == "auto" else setting.replicas, num_shards)
-    if per_replica and replicas > most:
-        raise EngineError(f"engine.replicas: given {replicas}; Ray's {resources.num_gpus} GPUs allow {most} of {per_replica} GPUs each")
-    threads = max(1, resources.num_cpus // replicas) if setting.threads == "auto" else setting.threads
-    if threads * replicas > resources.num_cpus:
-        needed = f"{replicas} replicas of {threads} threads need {threads * replicas} CPU cores"
-        raise EngineError(f"engine: {needed}; Ray has {resources.num_cpus}")
-    return Layout(device=device, num_replicas=replicas, threads=threads, num_cpus=threads, num_gpus=per_replica)
+
+    def __init__(self, run: Run, spec: SweepSpec, jobs: list[_Job], reporter: Reporter) -> None:
+        """Nothing is started yet."""
+        self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
+        self.fingerprint = run.manifest()["fingerprint"]
+        self.room = cluster.Room(cluster.Resources(nodes=cluster.nodes()))
+        self.workers: list[_Worker] = []
+        self.numbers = itertools.count()
+        self.started_s = time.monotonic()
+
+    def work(self) -> None:
+        """Make every missing shard of the models."""
+        for job in self.jobs:
+            if job.kept:
+                left = f"{job.kept:,} of {job.total:,} completions are there already, {job.total - job.kept:,} to do"
+                self.reporter.say(f"generate {job.model.name}: {left}")
+            job.queue = _actor(ShardQueue, _here(), num_cpus=0).remote(job.todo)
+        self._deal()
+        names = ", ".join(dict.fromkeys(w.job.model.name for w in self.workers))
+        with self.reporter.waiting(
+            f"starting {len(self.workers)} engine{'s' * (len(self.workers) > 1)} for {names} (logs: {self.run.logs})"
+        ):
+            while self.workers and not any(worker.has_started for worker in self.workers):
+                self._listen()
+        self.started_s = time.monotonic()
+        title = f"generate {self.jobs[0].model.name}" if len(self.jobs) == 1 else f"generate {len(self.jobs)} models"
+        with self.reporter.stage(title, sum(job.total for job in self.jobs), "requests") as stage:
+            while self.workers:
+                self._listen()
+                stage.update(sum(job.done for job in self.jobs), self._detail())
+        if unmade := [job.model.name for job in self.jobs if job.done < job.total]:
+            raise EngineError(f"no node is left with room for a replica of {', '.join(unmade)}; {_KEPT}")
+
+    def _deal(self) -> None:
+        """Start replicas until there is no room or no work for another."""
+        import ray
+
+        while True:
+            mine = {job: [w for w in self.workers if w.job is job] for job in self.jobs}
+            for job in sorted(self.jobs, key=lambda j: (len(mine[j]), -j.placed.num_gpus)):
+                starting = sum(not w.has_started for w in mine[job])
+                if len(mine[job]) >= job.placed.num_replicas or ray.get(job.queue.left.remote()) <= starting:
+                    continue
+                if node := self.room.take(job.placed.num_cpus, job.placed.num_gpus):
+                    self._start(job, node, {w.index for w in mine[job]})
+                    break
+            else:
+                return
+
+    def _start(self, job: _Job, node_id: str, taken: set[int]) -> None:
+        index = next(i for i in itertools.count() if i not in taken)
+        kind = _actor(Replica, node_id, num_cpus=job.placed.num_cpus, num_gpus=job.placed.num_gpus)
+        actor = kind.remote(self.run.folder.resolve(), self.spec, job.model, job.placed)
+        facts = actor.start.remote(self.fingerprint, index)
+        self.workers.append(_Worker(job, next(self.numbers), index, node_id, actor, facts, time.monotonic()))
+
+    def _listen(self) -> None:
+        """Hear what replicas have to say, for a few seconds at most."""
+        import ray
+
+        ready, _ = ray.wait([worker.awaited for worker in self.workers], num_returns=1, timeout=5.0)
+        for worker in [w for w in self.workers if w.awaited in ready]:
+            self._hear(worker)
+        for worker in [w for w in self.workers if not w.has_started]:
+            if worker.job.done == worker.job.total:
+                self._dismiss(worker)  # the others were faster
+                self._deal()
+            elif time.monotonic() - worker.begun > START_TIMEOUT_S:
+                raise EngineError(f"an engine did not start within {duration(START_TIMEOUT_S)}\n{self._end_of_log(worker)}")
+
+    def _hear(self, worker: _Worker) -> None:
+        import ray
+
+        try:
+            if worker.has_started:
+                worker.job.tallies[worker.number] = ray.get(next(worker.awaited))
+            else:
+                _record_facts(self.run, worker.job.model, ray.get(worker.awaited))
+                worker.awaited, worker.has_started = worker.actor.work.remote(worker.job.queue, worker.number), True
+        except StopIteration:
+            self._dismiss(worker)
+            self._say_if_done(worker.job)
+            self._deal()
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, PipelineError):
+                raise cause from None
+            self._replace(worker, cause if isinstance(cause, Exception) else error)
+
+    def _dismiss(self, worker: _Worker) -> None:
+        """End a replica and free its room; Ray starts the next one there when the process is gone."""
+        import ray
+
+        self.workers.remove(worker)
+        ray.kill(worker.actor)
+        self.room.give(worker.node_id, worker.job.placed.num_cpus, worker.job.placed.num_gpus)
+
+    def _replace(self, worker: _Worker, error: Exception) -> None:
+        """Put the shards of a dead replica back and start another.
+
+        Raises:
+            EngineError: that has been tried often enough.
+        """
+        import ray
+
+        job, name = worker.job, worker.job.model.name
+        self._dismiss(worker)
+        handed = ray.get(job.queue.handed.remote(worker.number))
+        unfinished = self.run.missing_shards(name, handed)
+        ray.get(job.queue.bury.remote(worker.number, unfinished))
+        deaths = job.count_death(worker.number, sum(job.rows[s] for s in {*handed} - {*unfinished}))
+        what = f"replica {worker.index} of {name} died ({type(error).__name__}: {_first_line(error)})"
+        if deaths > RESTARTS:
+            raise EngineError(f"{what}, {deaths} times without progress in between; {_KEPT}\n{self._end_of_log(worker)}")
+        self.reporter.say(f"{what}; its unfinished shards ({len(unfinished)}) go back to the queue")
+        self.room.keep_only({node.node_id for node in cluster.nodes()})
+        self._deal()
+
+    def _say_if_done(self, job: _Job) -> None:
+        if len(self.jobs) > 1 and job.done == job.total and not any(w.job is job for w in self.workers):
+            seconds = duration(time.monotonic() - self.started_s)
+            self.reporter.say(f"generate {job.model.name}: {job.total:,} requests, done {seconds} after the first engine started")
+
+    def _detail(self) -> str:
+        """Tokens per second of all replicas together; where models run side by side, how far each is stands before it."""
+        tallies = [tally for job in self.jobs for tally in job.tallies.values()]
+        together = Tally(*(sum(getattr(t, name) for t in tallies) for name in Tally.__slots__))
+        text = together.text(time.monotonic() - self.started_s) if together.requests else ""
+        running = [job for job in self.jobs if any(w.job is job for w in self.workers)]
+        shares = ", ".join(f"{job.model.name} {100 * job.done // job.total}%" for job in running) if len(self.jobs) > 1 else ""
+        return "; ".join(filter(None, [shares, text]))
+
+    def _log(self, worker: _Worker) -> Path:
+        return log_path(self.run, worker.job.model, worker.index)
+
+    def _end_of_log(self, worker: _Worker) -> str:
+        return f"the end of {self._log(worker)}:\n{quiet.tail(self._log(worker))}"
 
 
-def _device(spec: SweepSpec, model: ModelSpec, resources: cluster.Resources, build: str) -> str:
-    """`cpu` or `gpu`; with `auto`, what the installed vLLM can use of what Ray has."""
-    wanted = spec.engine.device
-    if model.backend == "simulated":
-        return "cpu"
-    if wanted == "auto":
-        return "gpu" if build == "gpu" and resources.num_gpus else "cpu"
-    if wanted != build:
-        what = f"the installed vLLM is built for {build}"
-        raise EngineError(f'engine.device: given {wanted!r}; {what}: install the extra [{wanted}], or say "auto"')
-    return wanted
+_KEPT = "completions already written are kept, and the same command goes on from there"
 
 
-def _generate_model(
-    run: Run, spec: SweepSpec, model: ModelSpec, shards: pl.DataFrame, todo: list[int], resources: cluster.Resources, reporter: Reporter
-) -> None:
-    placed = layout(spec, model, resources, shards.height, engine.build())
-    num_started = min(placed.num_replicas, len(todo))
-    rows: dict[int, int] = dict(zip(shards["shard"], shards["len"], strict=True))
-    total = sum(rows.values())
-    kept = total - sum(rows[s] for s in todo)
-    if kept:
-        reporter.say(f"generate {model.name}: {kept:,} of {total:,} completions are there already, {total - kept:,} to do")
-    queue = _actor(ShardQueue, num_cpus=0).remote(todo)
-    replicas = [
-        _actor(Replica, num_cpus=placed.num_cpus, num_gpus=placed.num_gpus).remote(run.folder.resolve(), spec, model, placed, index)
-        for index in range(num_started)
-    ]
-    logs = [_log_path(run, model, index) for index in range(num_started)]
-    with reporter.waiting(f"starting {num_started} engine{'s' * (num_started > 1)} for {model.name} (log: {logs[0]})"):
-        for replica, log in zip(replicas, logs, strict=True):
-            _record_facts(run, model, _get(replica.facts.remote(), log, START_TIMEOUT_S))
-    with reporter.stage(f"generate {model.name}", total, "requests") as stage:
-        _follow([replica.work.remote(queue) for replica in replicas], logs, kept, stage)
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")
 
 
-def _actor(kind: type, **resources: Any) -> Any:
+def _here() -> str:
     import ray
 
-    return ray.remote(kind).options(**resources)
+    return str(ray.get_runtime_context().get_node_id())
 
 
-def _follow(streams: list[Any], logs: list[Path], kept: int, stage: Stage) -> None:
+def _actor(kind: type, node_id: str, **resources: Any) -> Any:
+    """`kind` as an actor on the node, or on another if that one has gone."""
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    started, tallies = time.monotonic(), {stream: Tally() for stream in streams}
-    open_streams = dict(zip(streams, logs, strict=True))
-    while open_streams:
-        ready, _ = ray.wait(list(open_streams), num_returns=1, timeout=5.0)
-        for stream in ready:
-            try:
-                tallies[stream] = _get(next(stream), open_streams[stream])
-            except StopIteration:
-                del open_streams[stream]
-        together = Tally(*(sum(getattr(t, name) for t in tallies.values()) for name in Tally.__slots__))
-        stage.update(kept + together.requests, together.text(time.monotonic() - started) if together.requests else "")
-
-
-def _get(reference: Any, log: Path, timeout_s: float | None = None) -> Any:
-    """What a replica returned, or an EngineError with the end of its log."""
-    import ray
-
-    try:
-        return ray.get(reference, timeout=timeout_s)
-    except ray.exceptions.RayTaskError as error:
-        cause = error.cause if isinstance(error.cause, Exception) else error
-        if isinstance(cause, (EngineError, StoreError)):
-            raise cause from None
-        raise EngineError(f"a replica failed: {type(cause).__name__}: {cause}\nthe end of {log}:\n{quiet.tail(log)}") from error
-    except ray.exceptions.RayError as error:
-        raise EngineError(
-            f"a replica died or did not answer ({type(error).__name__}); completions already written are kept, "
-            f"and the same command goes on from there\n"
-            f"the end of {log}:\n{quiet.tail(log)}"
-        ) from error
-
-
-def _log_path(run: Run, model: ModelSpec, index: int) -> Path:
-    return run.folder / "logs" / f"engine-{model.name}-{index}.log"
+    return ray.remote(kind).options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=True), **resources)
 
 
 def _record_facts(run: Run, model: ModelSpec, facts: dict[str, Any]) -> None:
@@ -206,113 +282,3 @@ def _record_facts(run: Run, model: ModelSpec, facts: dict[str, Any]) -> None:
             + "\n  ".join(lines)
             + "\nGo on where it was begun, or give another folder with --out."
         )
-
-
-class ShardQueue:
-    """Shards still to be made, handed out one by one; an actor, shared by the replicas of a model."""
-
-    def __init__(self, shards: list[int]) -> None:
-        """`shards` in the order to make them."""
-        self.shards = deque(shards)
-
-    def take(self) -> int | None:
-        """The next shard, or None when all are handed out."""
-        return self.shards.popleft() if self.shards else None
-
-
-class Replica:
-    """One engine in a process of its own, for one model."""
-
-    def __init__(self, folder: Path, spec: SweepSpec, model: ModelSpec, placed: Layout, index: int) -> None:
-        """Load the plan of the run in `folder` and start the engine."""
-        self.run = Run(folder)
-        quiet.redirect_output(_log_path(self.run, model, index))
-        self.composer = Composer(self.run, spec, model)
-        self.engine = self._engine(spec, model, placed)
-
-    def facts(self) -> dict[str, Any]:
-        """The engine's facts, as soon as it has started."""
-        return self.engine.facts()
-
-    def work(self, queue: Any) -> Iterator[Tally]:
-        """Make shards from `queue` until it is empty, yielding what is done so far now and then."""
-        import ray
-
-        writer, tally, reported = ShardWriter(self.run, self.composer), Tally(), time.monotonic()
-        requests = self.composer.requests(lambda: ray.get(queue.take.remote()), writer.open)
-        for output in self.engine.generate(requests):
-            writer.add(output)
-            tally.add(output)
-            if time.monotonic() - reported >= REPORT_EVERY_S:
-                reported = time.monotonic()
-                yield tally
-        yield tally
-
-    def _engine(self, spec: SweepSpec, model: ModelSpec, placed: Layout) -> engine.Engine:
-        if model.backend == "simulated" and model.simulated is not None:
-            return SimulatedEngine(model.simulated, self.composer.asked)
-        folder = checkpoints.folder(model)
-        needed = self.run.prompts()[model.name]["max_model_len"]
-        return engine.VllmEngine(
-            engine.resolve(spec.engine, model, folder, device=placed.device, threads=placed.threads, max_model_len=needed)
-        )
-
-
-class ShardWriter:
-    """Collects outputs and writes each shard when its last one is in, in plan order, so that the order of work leaves no trace."""
-
-    def __init__(self, run: Run, composer: Composer) -> None:
-        """`composer` knows the keys of the requests under way."""
-        self.run, self.composer = run, composer
-        self.open_shards: dict[int, _OpenShard] = {}
-        self.written = time.monotonic()
-        """When the last shard was written. Shards overlap in the engine; spans between writes add up to the replica's time."""
-
-    def open(self, shard: int, size: int) -> None:
-        """Expect `size` outputs for `shard`."""
-        self.open_shards[shard] = _OpenShard(size)
-
-    def add(self, output: Output) -> None:
-        """Take one output, and write its shard if it was the last."""
-        row = self.composer.rows.pop(output.position)
-        current = self.open_shards[row["shard"]]
-        current.completions[output.position] = self._completion(row, output)
-        current.tally.add(output)
-        if len(current.completions) == current.size:
-            self._write(row["shard"], self.open_shards.pop(row["shard"]))
-
-    def _completion(self, row: dict[str, Any], output: Output) -> Completion:
-        return Completion(
-            model=self.composer.model.name,
-            engine=self.composer.spec.engine.name,
-            task=row["task"],
-            style=row["style"],
-            item_id=row["item_id"],
-            variant=row["variant"],
-            replicate=row["replicate"],
-            prompt_hash=row["prompt_hash"],
-            output_id=frames.output_id(output.text, output.label_logprobs, row["option_order"]),
-            text=output.text,
-            label_logprobs=output.label_logprobs,
-            finish_reason=output.finish_reason,
-            num_prompt_tokens=output.num_prompt_tokens,
-            num_output_tokens=output.num_output_tokens,
-        )
-
-    def _write(self, shard: int, done: "_OpenShard") -> None:
-        model, tally = self.composer.model.name, done.tally
-        now = time.monotonic()
-        figures = {name: getattr(tally, name) for name in Tally.__slots__} | {"replica_s": round(now - self.written, 3)}
-        self.written = now
-        write_json({"model": model, "shard": shard, **figures}, self.run.telemetry_path(model, shard))
-        rows = [done.completions[position] for position in sorted(done.completions)]
-        write_parquet(frames.from_records(Completion, rows), self.run.completion_path(model, shard))
-
-
-class _OpenShard:
-    """A shard whose outputs are still coming in."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.completions: dict[int, Completion] = {}
-        self.tally = Tally()

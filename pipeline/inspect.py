@@ -1,6 +1,7 @@
 """Look at what a sweep would ask, and at what there is to name in one."""
 
 import datetime
+from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
@@ -21,7 +22,7 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     """The exact prompt of an item of the first task for the first model: text with the date marked, token ids, date span, label tokens.
 
     Raises:
-        ConfigError: no such item or condition, or a date that is none.
+        ConfigError: no such item or condition, a date that is none, or a date and a condition that contradict each other.
     """
     model, benchmark = spec.models[0], asked.load(spec.tasks[0], spec.data_root)
     task, item, variant = benchmark.task, _item(benchmark.items, item_id), _variant(spec, date, condition)
@@ -29,7 +30,8 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     prompt, text = builder.item_prompt(task, item, variant, shots), variant.date_text
     span, wanted = builder.span(prompt, text), builder.labels(task, item)
     labels = dict(zip(wanted, builder.label_token_ids(prompt, text, wanted), strict=True))
-    facts = Table(show_header=False, box=None)
+    facts = _named_table("", "", show_header=False, box=None)
+    facts.add_row("variant", escape(variant.variant))
     facts.add_row(
         "tokens", f"{len(span.token_ids)}, the date in {span.start}..{span.stop - 1}" if text else f"{len(span.token_ids)}, no date"
     )
@@ -37,7 +39,7 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     facts.add_row("right answer", escape(target.splitlines()[0] if target else ""))
     if labels:
         facts.add_row("label tokens", ", ".join(f"{label!r} = {token}" for label, token in labels.items()))
-    title = f"{model.name} · {benchmark.name} · {item.item_id} · {variant.variant}"
+    title = f"{model.name} · {benchmark.name} · {item.item_id}"
     return Group(
         Panel(_marked(prompt.text(text), len(prompt.before), len(text)), title=escape(title)),
         facts,
@@ -60,29 +62,76 @@ def _variant(spec: SweepSpec, date: str | None, condition: str | None) -> Varian
     """The variant to show: by default the first of the sweep that has a date, else any date under any condition."""
     asked_for = variants.variants(spec.calendar, spec.conditions)
     usual = next((v for v in asked_for if v.date is not None), asked_for[0])
-    name = condition or (CONTROL if date == CONTROL else usual.condition)
-    kind, axes = _parsed(name)
+    day = None if date in (None, CONTROL) else _day(str(date))
+    if condition is not None:
+        return _conditioned(condition, date, day or usual.date or datetime.date(2024, 1, 1))
+    if date is None:
+        return usual
+    axes = ConditionsSpec(
+        placements=[usual.placement or spec.conditions.placements[0]],
+        wordings=[usual.wording],
+        option_orders=[usual.option_order],
+        locations=[usual.location],
+    )
+    year = day.year if day and usual.year is not None else None
+    return _made(CONTROL if day is None else usual.date_format or spec.calendar.formats[0], day, year, axes)
+
+
+def _day(date: str) -> datetime.date:
     try:
-        given = None if date in (None, CONTROL) else datetime.date.fromisoformat(str(date))
+        return datetime.date.fromisoformat(date)
     except ValueError as error:
         raise ConfigError(f"--date: given {date!r} ({error}); allowed: a date like 2024-03-05, or {CONTROL}") from None
-    day = given or usual.date or datetime.date(2024, 1, 1)
-    calendar = CalendarSpec(dates=[] if kind == CONTROL else [day], formats=["iso" if kind == CONTROL else kind], control=kind == CONTROL)
+
+
+def _conditioned(condition: str, date: str | None, day: datetime.date) -> Variant:
+    """The variant of `condition` on `day`, which is `date` where an option gave that.
+
+    Raises:
+        ConfigError: the two contradict each other.
+    """
+    kind, axes, year = _parsed(condition)
+    if (kind == CONTROL) != (date == CONTROL) and date is not None:
+        what = "a control has no date" if kind == CONTROL else f"{CONTROL} means that there is no date"
+        raise ConfigError(f"--date: given {date!r} with --condition {condition!r}; {what}: leave one of them out, or make them agree")
+    if kind == CONTROL:
+        return _made(kind, None, None, axes)
+    if year is not None and date is not None and day.year != year:
+        raise ConfigError(f"--date: given {date!r} with --condition {condition!r}; allowed: a date in {year}, or no --date")
+    if year is not None and not dates.in_years([day], [year]):
+        raise ConfigError(f"--condition: given {condition!r}; {year} has no February 29, the sweep's first date: give a --date")
+    return _made(kind, day, year, axes)
+
+
+def _made(kind: str, day: datetime.date | None, year: int | None, axes: ConditionsSpec) -> Variant:
+    """The one variant of a date format, or `control`, on `day` under `axes`."""
+    days, years = [] if day is None else [day], None if year is None else [year]
+    calendar = CalendarSpec(dates=days, years=years, formats=["iso" if day is None else kind], control=day is None)
     return variants.variants(calendar, axes)[0]
 
 
-def _parsed(condition: str) -> tuple[str, ConditionsSpec]:
-    """The date format, or `control`, and the axes that the name of a condition gives."""
+def _parsed(condition: str) -> tuple[str, ConditionsSpec, int | None]:
+    """The date format, or `control`, and the axes and the year that the name of a condition gives.
+
+    Raises:
+        ConfigError: no such format, axis or value, an axis given twice, or one that a control has not.
+    """
     kind, *parts = condition.split(";")
     allowed = [CONTROL, *dates.DATE_FORMATS]
     if kind not in allowed:
         raise ConfigError(f"--condition: given {kind!r}; allowed first: {', '.join(allowed)}{nearest(kind, allowed)}")
-    axes = {"placement": "placements", "wording": "wordings", "order": "option_orders", "location": "locations"}
-    given = {axis: value for axis, _, value in (part.partition("=") for part in parts)}
-    if unknown := [axis for axis in given if axis not in axes]:
-        raise ConfigError(f"--condition: given {unknown[0]!r}; allowed: {', '.join(axes)}{nearest(unknown[0], axes)}")
-    raw = {axes[axis]: [int(value) if axis == "order" and value.isdigit() else value] for axis, value in given.items()}
-    return kind, settings.checked(ConditionsSpec, raw, "--condition")
+    keys = {"placement": "placements", "wording": "wordings", "order": "option_orders", "location": "locations", "year": "years"}
+    known = [axis for axis in keys if kind != CONTROL or axis not in ("placement", "year")]
+    given: dict[str, Any] = {}
+    for axis, _, value in (part.partition("=") for part in parts):
+        if axis not in known:
+            raise ConfigError(f"--condition: given {axis!r}; allowed behind {kind}: {', '.join(known)}{nearest(axis, known)}")
+        if axis in given:
+            raise ConfigError(f"--condition: given {condition!r}; {axis} is given twice; allowed: once")
+        given[axis] = int(value) if axis in ("order", "year") and value.isdecimal() else value
+    raw = {keys[axis]: [value] for axis, value in given.items()}
+    years = settings.checked(CalendarSpec, {key: raw.pop(key) for key in ("years",) if key in raw}, "--condition").years
+    return kind, settings.checked(ConditionsSpec, raw, "--condition"), years[0] if years else None
 
 
 def _marked(text: str, start: int, length: int) -> Text:
@@ -111,38 +160,47 @@ def listing(kind: str) -> Group:
 
 
 def _tasks() -> Table:
-    table = Table("task", "what it is", "styles", "metrics", "data", "licence", title="tasks", title_justify="left")
+    table = _named_table("task", "what it is", "styles", "metrics", "data", "licence", title="tasks")
     for task in map(tasks.get, registry.names("tasks")):
-        source, styles = task.source, ", ".join(task.styles)
-        table.add_row(task.name, task.title, styles, ", ".join(task.metrics), source.package or source.dataset, source.licence)
+        source, judged = task.source, dict.fromkeys(metric for style in task.styles.values() for metric in style.metrics)
+        columns = [task.name, task.title, "\n".join(task.styles), "\n".join(judged), source.package or source.dataset, source.licence]
+        table.add_row(*map(escape, columns))
+    return table
+
+
+def _named_table(name: str, *others: str, title: str | None = None, **options: Any) -> Table:
+    """A table in which nothing is cut: the names in its first column stay whole, the rest is folded to fit the terminal."""
+    table = Table(title=None if title is None else Text(title), title_justify="left", **options)
+    table.add_column(name, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, overflow="fold")
     return table
 
 
 def _models() -> Table:
-    table = Table("model", "what it is", "licence", "file", title="models", title_justify="left")
+    table = _named_table("model", "what it is", "licence", title="models")
     for name in config.model_names():
-        path = config.configs_folder() / "models" / f"{name}.toml"
-        about = config.summary(path)
-        table.add_row(name, about["title"], about["licence"], str(path))
+        about = config.summary(config.configs_folder() / "models" / f"{name}.toml")
+        table.add_row(*map(escape, (name, about["title"], about["licence"])))
     return table
 
 
 def _metrics() -> Table:
-    table = Table("metric", "title", "signature", title="metrics", title_justify="left")
+    table = _named_table("metric", "title", "signature", title="metrics")
     for metric in map(metrics.get, registry.names("metrics")):
         table.add_row(metric.name, metric.title, metric.signature())
     return table
 
 
 def _formats() -> Table:
-    table = Table("format", "5 March 2024", title="date formats", title_justify="left")
+    table = _named_table("format", "5 March 2024", title="date formats")
     for name, write in dates.DATE_FORMATS.items():
         table.add_row(name, write(datetime.date(2024, 3, 5)))
     return table
 
 
 def _conditions() -> Table:
-    table = Table("axis", "value", "what it means", title="conditions beside the date, for [conditions] in a sweep", title_justify="left")
+    table = _named_table("axis", "value", "what it means", title="conditions beside the date, for [conditions] in a sweep")
     axes = {"placements": conditions.PLACEMENTS, "wordings": conditions.WORDINGS, "locations": conditions.LOCATIONS}
     for axis, values in axes.items():
         for name, text in values.items():
@@ -152,8 +210,8 @@ def _conditions() -> Table:
 
 
 def _sweeps() -> Table:
-    table = Table("sweep", "what it does", title="sweeps", title_justify="left")
+    table = _named_table("sweep", "what it does", title="sweeps")
     folder = config.configs_folder() / "sweeps"
     for path in sorted(folder.rglob("*.toml")):
-        table.add_row(path.relative_to(folder).with_suffix("").as_posix(), config.summary(path)["title"])
+        table.add_row(*map(escape, (path.relative_to(folder).with_suffix("").as_posix(), config.summary(path)["title"])))
     return table

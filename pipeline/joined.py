@@ -4,7 +4,8 @@ A run has one engine setting, whose name (`[engine] name`) is a column of its ta
 frame, with what their engines honoured; `variation` says how much each score changes with the engine alone.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pipeline import metrics
 from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, spread
 from pipeline.errors import ConfigError, StoreError
 from pipeline.report import wording
-from pipeline.store import Run, replacing, write_parquet
+from pipeline.store import Run, differences, read_parquet, replacing, write_parquet
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,6 +36,11 @@ FACTS: Mapping[str, tuple[str, str, pl.DataType]] = {
 }
 """Column -> part and key of the engine's facts (`engine.VllmEngine.facts`), and its type; null where an engine does not say."""
 
+_OF_THE_ENGINE = ("dtype", "batch_invariant")
+"""Settings of a model file that `[engine]` overrides, so that runs under several of them are what is to be joined."""
+_SHOWN = 12
+"""Differences that an error lists; one more line counts the rest."""
+
 _GROUP = [name for name in SERIES_KEY if name != "engine"]
 """What a score is of, whatever engine gave it."""
 
@@ -43,11 +49,12 @@ VARIATION = pl.Schema(
 )
 
 
-def joined(folders: list[Path]) -> pl.DataFrame:
+def joined(folders: Sequence[str | Path]) -> pl.DataFrame:
     """One row for each run, series and variant: `run` (the folder as given), the columns of `Evidence.by_variant`, and those of `FACTS`.
 
     Raises:
-        StoreError: a folder is no run or is not analysed; runs of one model have one engine name; or their items or variants differ.
+        StoreError: a folder is no run or is not analysed; runs of one model have one engine name; or they differ in more than the
+            engine.
     """
     runs = [Run.open(folder) for folder in folders]
     _check_same(runs)
@@ -69,28 +76,44 @@ def variation(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=VARIATION)
 
 
+def left_out(frame: pl.DataFrame) -> pl.DataFrame:
+    """The first row of each series but for its engine that only one engine scored, and of which `variation` therefore says nothing."""
+    asked = frame.filter(pl.col("replicate") == 0).sort(*_GROUP, "engine", *AXES, "date")
+    return asked.filter(pl.col("engine").n_unique().over(_GROUP) == 1).unique(_GROUP, keep="first", maintain_order=True)
+
+
+def check_out(out: Path) -> None:
+    """Nothing, where `write` can write to a file of the name of `out`.
+
+    Raises:
+        ConfigError: it ends neither in `.parquet` nor in `.csv`.
+    """
+    if out.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"--out: given {str(out)!r}; allowed: a file that ends in .parquet or .csv")
+
+
 def write(frame: pl.DataFrame, out: Path) -> None:
     """Nothing; `frame` is written to `out`, a `.parquet` or `.csv` file, in one rename.
 
     Raises:
         ConfigError: the file's name ends otherwise.
     """
+    check_out(out)
     if out.suffix == ".parquet":
         write_parquet(frame, out)
-    elif out.suffix == ".csv":
-        with replacing(out) as part:
-            frame.write_csv(part, float_precision=6)
-    else:
-        raise ConfigError(f"--out: given {str(out)!r}; allowed: a file that ends in .parquet or .csv")
+        return
+    with replacing(out) as part:
+        frame.write_csv(part, float_precision=6)
 
 
 def table(frame: pl.DataFrame) -> "Table":
-    """The `variation` of a frame of `joined`, for a terminal of 80 columns."""
+    """The `variation` of a frame of `joined`, for a terminal of 80 columns; its caption says which series are left out."""
     from rich.table import Table
     from rich.text import Text
 
     found, names = variation(frame), wording.Names(frame)
-    shown = Table(title="Scores across engine settings", caption="sd: over engines, with n - 1. cv: sd / mean", pad_edge=False, box=None)
+    caption = Text("\n".join(["sd: over engines, with n - 1. cv: sd / mean", *_note(frame, names)]))
+    shown = Table(title="Scores across engine settings", caption=caption, pad_edge=False, box=None)
     for heading in ("model", "task", "engines"):
         shown.add_column(heading, overflow="fold")
     for heading in ("mean", "sd", "cv", "worst", "best", "delta"):
@@ -104,12 +127,21 @@ def table(frame: pl.DataFrame) -> "Table":
     return shown
 
 
+def _note(frame: pl.DataFrame, names: wording.Names) -> list[str]:
+    """One line that names the series left out, model by model; none where there is none."""
+    by_model: dict[str, list[str]] = {}
+    for row in left_out(frame).iter_rows(named=True):
+        by_model.setdefault(f"{row['model']} under {row['engine']}", []).append(names.short(row, with_condition=False))
+    listed = "; ".join(f"{model} ({', '.join(series)})" for model, series in by_model.items())
+    return [f"left out, scored under one engine only: {listed}"] if by_model else []
+
+
 def _scores(run: Run) -> pl.DataFrame:
     """Scores of one run, with the facts of its engines."""
     path = run.folder / "tables" / "by_date.parquet"
     if not path.is_file():
         raise StoreError(f"{run.folder} is not analysed yet; run `datesweep analyse {run.folder}` first")
-    scores = pl.read_parquet(path)
+    scores = read_parquet(path)
     if missing := [name for name in BY_VARIANT if name not in scores.columns]:
         raise StoreError(f"{path} lacks {', '.join(missing)}: an older version wrote it; run `datesweep analyse {run.folder}` again")
     facts = [{"model": model, **_facts(run.engine_facts(model))} for model in scores["model"].unique().sort()]
@@ -125,31 +157,39 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_same(runs: list[Run]) -> None:
-    """Raise where a run asked other tasks, items, worked examples or variants than the first."""
+    """Raise where two runs differ in what they asked, or in how they asked a model that both have."""
     if len(runs) < 2:
         raise StoreError(f"{len(runs)} run(s) given; joining needs two or more")
-    first = runs[0]
-    for run in runs[1:]:
-        differing = sorted(name for name in {*_tasks(first), *_tasks(run)} if _tasks(first).get(name) != _tasks(run).get(name))
-        if differing:
-            raise StoreError(
-                f"{first.folder} and {run.folder} ask other items ({', '.join(differing)}), so their scores cannot be compared; join runs "
-                "of one sweep that differ in [engine] only"
-            )
-        if _variants(first) != _variants(run):
-            odd = sorted(_variants(first) ^ _variants(run))
-            raise StoreError(
-                f"{first.folder} and {run.folder} ask under other variants ({len(odd)} are not in both, the first: {odd[0]}); join runs "
-                "of one sweep that differ in [engine] only"
-            )
+    for first, second in itertools.combinations(runs, 2):
+        both = {m["name"] for m in _models(first)} & {m["name"] for m in _models(second)}
+        if lines := differences(_measured(first, both), _measured(second, both)):
+            listed = lines[:_SHOWN] + ([f"... and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
+            raise _not_one_sweep(first, second, "These settings differ (was: the first, now: the second):\n  " + "\n  ".join(listed) + "\n")
+        if odd := sorted(_variants(first) ^ _variants(second)):
+            raise _not_one_sweep(first, second, f"Of their variants {len(odd)} are not in both, the first: {odd[0]}. ")
 
 
-def _tasks(run: Run) -> dict[str, tuple[object, ...]]:
-    """What decides the questions of each task: hashes of its items and of its worked examples."""
+def _not_one_sweep(first: Run, second: Run, why: str) -> StoreError:
+    return StoreError(
+        f"{first.folder} and {second.folder} differ in more than the engine, so their scores cannot be compared. {why}"
+        "Join runs of one sweep that differ in [engine] only"
+    )
+
+
+def _measured(run: Run, models: set[str]) -> dict[str, Any]:
+    """What decides the answers of `models` in a run, but for its engine."""
+    settings = run.manifest()["settings"]
     return {
-        name: (found["items_hash"], found.get("examples_hash"), found.get("version"))
-        for name, found in run.manifest()["settings"]["tasks"].items()
+        "tasks": settings["tasks"],
+        "sweep": {key: value for key, value in settings["sweep"].items() if key not in ("engine", "name", "models")},
+        "models": {m["name"]: {k: v for k, v in m.items() if k not in _OF_THE_ENGINE} for m in _models(run) if m["name"] in models},
+        "checkpoints": {name: found for name, found in settings["checkpoints"].items() if name in models},
     }
+
+
+def _models(run: Run) -> list[dict[str, Any]]:
+    """The settings of each model of a run."""
+    return list(run.manifest()["settings"]["sweep"]["models"])
 
 
 def _variants(run: Run) -> set[str]:

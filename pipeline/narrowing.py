@@ -9,6 +9,9 @@ from pipeline import dates, settings
 from pipeline.config import EngineSpec, ModelSpec, SweepSpec, TaskSpec, configs_folder, model_names
 from pipeline.errors import ConfigError, nearest
 
+_WITHOUT_EFFECT = ("replicas", "threads")
+"""Engine settings that change how the work is shared out and no result, so that a run keeps its name under them."""
+
 
 def narrow(
     spec: SweepSpec,
@@ -25,7 +28,7 @@ def narrow(
     folder, or paths of model files. Names are separated by commas.
 
     Raises:
-        ConfigError: a name or date that the sweep does not have.
+        ConfigError: a name or date that the sweep does not have, or two models of one name.
     """
     changes: dict[str, Any] = {}
     if limit is not None:
@@ -35,7 +38,7 @@ def narrow(
     if tasks is not None:
         changes["tasks"] = _choose_tasks(tasks, changes.get("tasks", spec.tasks))
     if models is not None:
-        changes["models"] = [_find_model(name, spec) for name in _names(models, "--models")]
+        changes["models"] = _choose_models(models, spec)
     if days is not None:
         # Years come after: a chosen day is asked in each of them.
         allowed = spec.calendar.model_copy(update={"years": None}).days()
@@ -45,26 +48,49 @@ def narrow(
 
 
 def set_engine(spec: SweepSpec, given: str | None) -> SweepSpec:
-    """The sweep with other engine settings, `given` as `max_num_seqs=4,dtype=float16`; without a `name` they get one made of themselves.
+    """The sweep with other engine settings, `given` as `max_num_seqs=4,dtype=float16`.
+
+    Without a `name` they get one made of those that can change a result; where there are none, the sweep's own name stays.
 
     Raises:
-        ConfigError: an unknown setting, or a value that it does not allow.
+        ConfigError: an unknown setting, a value that it does not allow, or one given twice or not at all.
     """
     if given is None:
         return spec
-    pairs = [part.partition("=") for part in given.split(",")]
-    values = {key.strip(): _value(text.strip()) for key, _, text in pairs}
-    values.setdefault("name", "-".join(f"{key}-{value}" for key, value in values.items()))
+    values = _engine_values(given)
+    if own := "-".join(f"{key}-{value}" for key, value in values.items() if key not in _WITHOUT_EFFECT):
+        values.setdefault("name", own)
     engine = settings.checked(EngineSpec, {**spec.engine.model_dump(), **values}, "--engine")
     return spec.model_copy(update={"engine": engine})
 
 
-def _value(text: str) -> Any:
-    """A value as TOML reads it, or the text itself where quotes were left out."""
+def _engine_values(given: str) -> dict[str, Any]:
+    """Key -> value of each `key=value` of an option."""
+    values: dict[str, Any] = {}
+    for part in given.split(","):
+        key, _, text = (side.strip() for side in part.partition("="))
+        if not key or not text:
+            raise ConfigError(f"--engine: given {given!r}, where {part!r} is no setting; allowed: as in max_num_seqs=4,dtype=float16")
+        if key in values:
+            raise ConfigError(f"--engine: given {given!r}; {key} is given twice; allowed: once")
+        values[key] = _value(text, is_text=key == "name")
+    return values
+
+
+def _value(text: str, *, is_text: bool) -> Any:
+    """A value as TOML reads it, or the text itself where quotes were left out or where it `is_text` anyway."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    return text if is_text and not isinstance(value, str) else value
+
+
+def _choose_models(given: str, spec: SweepSpec) -> list[ModelSpec]:
+    chosen, faults = [_find_model(name, spec) for name in _names(given, "--models")], settings.Faults()
+    settings.check_model_names(chosen, Path("--models"), faults)
+    faults.raise_if_any()
+    return chosen
 
 
 def _find_model(name: str, spec: SweepSpec) -> ModelSpec:

@@ -5,17 +5,17 @@ The plan is columns from the start: items x variants is a cross join, the order 
 
 import importlib.metadata
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from pipeline import __version__, asked, checkpoints, frames, proofs, sources, store, variants
+from pipeline import __version__, asked, checkpoints, frames, order, proofs, sources, store, variants
 from pipeline.asked import Asked
 from pipeline.config import SweepSpec
-from pipeline.records import Item, PlanRow, Variant
+from pipeline.errors import ConfigError
+from pipeline.records import Arm, AskedItem, Item, Variant
 from pipeline.store import Run
 
 Say = Callable[[str], None]
@@ -55,15 +55,19 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
         DataError: a data set or model is missing.
     """
     asked.check_consent(spec)
+    swept = variants.variants(spec.calendar, spec.conditions)
+    if not swept:
+        raise ConfigError("the sweep asks nothing: it has no date, and no control; give it dates, or `control = true` under [calendar]")
     benchmarks = [asked.load(task, spec.data_root) for task in spec.tasks]
     settings = {
         "sweep": _settled(spec),
+        "texts": variants.texts(spec.conditions),
         "tasks": {a.name: _task_settings(a) for a in benchmarks},
         "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False)) for m in spec.models},
         "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
         | {"datesweep": __version__},
     }
-    return Plan(settings=settings, asked=benchmarks, variants=variants.variants(spec.calendar, spec.conditions))
+    return Plan(settings=settings, asked=benchmarks, variants=swept)
 
 
 def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -> None:
@@ -72,8 +76,9 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     Raises:
         PromptError: a prompt that loses its date, is too long, or whose labels are not single tokens.
     """
-    requests = cut_shards(prefix_order(cross(plan, spec)), spec.engine.shard_rows)
-    prompts = {model.name: proofs.check_prompts(model, plan.asked, plan.variants, say) for model in spec.models}
+    placebo = variants.placebo_variants(spec.calendar, plan.variants)
+    requests = order.cut_shards(order.prefix_order(plan.asked, plan.variants, placebo), spec.engine.shard_rows)
+    prompts = proofs.check_all(spec.models, plan.asked, plan.variants, placebo, say)
     manifest = {
         "settings": plan.settings,
         "fingerprint": store.fingerprint(plan.settings),
@@ -85,6 +90,8 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
         "items": frames.from_records(Item, plan.items),
         "examples": frames.from_records(Item, {(i.task, i.item_id): i for a in plan.asked for i in a.examples}.values()),
         "variants": frames.from_records(Variant, plan.variants),
+        "asked": frames.from_records(AskedItem, order.asked_items(plan.asked)),
+        "arms": frames.from_records(Arm, order.arms(plan.variants, placebo)),
         "requests": requests,
     }
     run.write_plan(manifest, prompts, tables)
@@ -96,59 +103,17 @@ def stored(spec: SweepSpec) -> dict[str, Any]:
 
 
 def counts(spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, Any]) -> dict[str, int]:
-    """How much work the plan is; tokens over all models, each item taken at its longest date."""
-    per_variant = requests.height // max(sum(len(a.items) for a in plan.asked), 1)
+    """How much work the plan is; tokens over all models."""
     return {
         "models": len(spec.models),
-        "items": len(plan.items),
+        "items": sum(len(a.items) for a in plan.asked),
         "dates": len(spec.calendar.days()),
         "variants": len(plan.variants),
         "prompts_per_model": requests.height,
         "prompts": requests.height * len(spec.models),
-        "prompt_tokens": sum(entry["num_item_tokens"] for entry in prompts.values()) * per_variant,
+        "prompt_tokens": sum(entry["tokens"]["prompt"] for entry in prompts.values()),
         "shards_per_model": requests["shard"].n_unique(),
     }
-
-
-def cross(plan: Plan, spec: SweepSpec) -> pl.DataFrame:
-    """Every item under every variant, and the placebo copies, with ranks to sort by; one row per request."""
-    keys = [(a.spec.name, a.spec.style, i.item_id) for a in plan.asked for i in a.items]
-    items = pl.DataFrame(keys, schema=["task", "style", "item_id"], orient="row").with_row_index("item_rank")
-    names = [v.variant for v in plan.variants]
-    placebo = variants.placebo_variants(spec.calendar, plan.variants)
-    arms = pl.DataFrame({"variant": names + placebo, "replicate": [0] * len(names) + [1] * len(placebo)}).with_row_index("arm_rank")
-    return arms.join(items, how="cross")
-
-
-def prefix_order(crossed: pl.DataFrame) -> pl.DataFrame:
-    """The rows in the order in which the engine gets them: equal prefixes are neighbours, so their keys and values are still cached.
-
-    The date stands at the start of the system message, so a prompt's prefix tree branches first by variant, then by task, then by item.
-    Placebo copies come last and with their items reversed: a copy must not sit beside its original, nor have the same neighbours.
-    """
-    reverse = pl.when(pl.col("replicate") > 0).then(-pl.col("item_rank").cast(pl.Int64)).otherwise(pl.col("item_rank").cast(pl.Int64))
-    return crossed.sort("arm_rank", reverse).drop("item_rank", "arm_rank").with_row_index("position")
-
-
-def cut_shards(ordered: pl.DataFrame, shard_rows: int) -> pl.DataFrame:
-    """The ordered rows with a shard number, `shard_rows` at most in each; a prefix group (variant and task) is split only if larger."""
-    group = ["replicate", "variant", "task", "style"]
-    sizes = ordered.group_by(group, maintain_order=True).len()["len"].to_list()
-    numbers, shard, room = [], -1, 0
-    for size in sizes:
-        for piece in _pieces(size, shard_rows):
-            if piece > room:
-                shard, room = shard + 1, shard_rows
-            room -= piece
-            numbers.append((shard, piece))
-    column = pl.Series("shard", np.repeat([s for s, _ in numbers], [n for _, n in numbers]))
-    return ordered.with_columns(column).select(pl.col(name).cast(dtype) for name, dtype in frames.schema(PlanRow).items())
-
-
-def _pieces(size: int, largest: int) -> Iterator[int]:
-    while size > 0:
-        yield min(size, largest)
-        size -= largest
 
 
 def _settled(spec: SweepSpec) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pipeline.config import ModelSpec
 from pipeline.dates import DATE_FORMATS
 from pipeline.errors import PromptError
 from pipeline.records import Item, Variant
-from pipeline.skeleton import Skeleton, find, is_opaque, shape
+from pipeline.skeleton import Skeleton, find, is_opaque, marked, shape
 from pipeline.tasks import Prompt, Task
 from pipeline.variants import Message, date_sentence, messages
 
@@ -26,7 +26,9 @@ _PROBES = (datetime.date(1987, 10, 26), datetime.date(2053, 4, 19))
 """Two dates of equal width and no digit group in common, to find out where and how often a template shows the date."""
 
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
-_DATE_LIKE = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d?/\d\d?/\d{{4}}|\d\d? {_MONTH} \d{{4}}|{_MONTH} \d\d?, \d{{4}}")
+_DATE_LIKE = re.compile(rf"\d{{4}}[-./]\d\d?[-./]\d\d?|\d\d?[-./]\d\d?[-./]\d{{4}}|\d\d?\.? {_MONTH},? \d{{4}}|{_MONTH} \d\d?,? \d{{4}}")
+_OTHER_CLOCK = datetime.date(1999, 11, 30)
+"""Under this clock and that of the model file a template that does not read the clock renders the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,42 +93,48 @@ class PromptBuilder:
         if not self.tokenizer.chat_template:
             raise PromptError(f"model {self.model}: no chat template in {folder}; choose an instruct model or add a chat_template.jinja")
 
-    def render(self, turns: list[Message], placement: str = "system_start", day: datetime.date | None = None, date_text: str = "") -> str:
+    def render(self, turns: list[Message], variant: Variant, clock: datetime.date | None = None) -> str:
         """The text that the model's chat template makes of `turns`; a last assistant turn is left open for the model to go on.
 
-        In `native` mode (`placement` is `template`) the template's own slot gets `day`, written as `date_text`. Else a template that asks
-        for the time gets the constant of the model file, and one that the model file gives for `paper` mode takes the place of the
+        In `native` mode (placement `template`) the template's own slot gets the date of `variant`. Else a template that asks for the time
+        gets `clock`, by default the constant of the model file; and one that the model file gives for `paper` mode takes the place of the
         checkpoint's.
         """
-        prefilled, slot = turns[-1]["role"] == "assistant", self.template.date_slot if placement == "template" else None
-        with pinned_clock(day if slot == "clock" and day else self.template.clock):
+        is_native, prefilled = variant.placement == "template", turns[-1]["role"] == "assistant"
+        slot = self.template.date_slot if is_native else None
+        with pinned_clock(variant.date if slot == "clock" and variant.date else clock or self.template.clock):
             return str(
                 self.tokenizer.apply_chat_template(
                     turns,
-                    chat_template=None if placement == "template" else self.template.paper,
+                    chat_template=None if is_native else self.template.paper,
                     tokenize=False,
                     add_generation_prompt=not prefilled,
                     continue_final_message=prefilled,
-                    **{**self.template.kwargs, **({slot: date_text} if slot and slot != "clock" else {})},
+                    **{**self.template.kwargs, **({slot: variant.date_text} if slot and slot != "clock" else {})},
                 )
             )
 
-    def own_dates(self, placement: str = "system_start") -> list[str]:
-        """Dates that the template writes by itself, beside the swept one: a constant (Llama 3.1's own) or the pinned clock (gpt-oss').
+    def own_dates(self, task: Task, item: Item, variant: Variant, shots: Sequence[Item] = ()) -> list[str]:
+        """Dates that the template writes by itself around the turns of such a prompt: a constant (Llama 3.1's own), the clock (gpt-oss').
 
         Raises:
-            PromptError: there is one, and the model file does not say that it is to be kept.
+            PromptError: there is one beside the swept one, and the model file does not say that it is to be kept.
         """
-        role = self.template.system_role
-        turns = [{"role": "user", "content": "u"}] if role == "user" else [{"role": role, "content": "s"}, {"role": "user", "content": "u"}]
+        where = f"model {self.model}, task {task.name}, item {item.item_id}"
+        probe = variant if variant.date is None else self._at(variant, _PROBES[0])
+        prompt = self._formed(task, task.prompt(tasks.reordered(item, variant.option_order), shots))
+        turns = marked(messages(prompt, probe, self.template))
+        text, later = (self._rendered(turns, probe, where, clock) for clock in (None, _OTHER_CLOCK))
         swept = {write(_PROBES[0]) for write in DATE_FORMATS.values()}
-        text = self.render(turns, placement, _PROBES[0], _PROBES[0].isoformat())
         found = sorted({date[0] for date in _DATE_LIKE.finditer(text)} - swept)
+        if text != later and not found:
+            found = [f"the clock's time ({self.template.clock})"]
         if found and self.template.own_date == "refuse":
+            beside = "beside the swept one" if variant.date else "in a prompt that is to have none"
             raise PromptError(
-                f"model {self.model}: its chat template writes a date of its own, {', '.join(found)}, beside the swept one. Give a "
-                "template without it as `paper` under [template] in the model file, or sweep the template's own date with "
-                '`placements = ["template"]` in the sweep, or keep both with `own_date = "keep"`'
+                f"{where}: the chat template writes a date of its own, {', '.join(found)}, {beside}. Give a template without it as `paper` "
+                'under [template] in the model file, or sweep its own date with `placements = ["template"]`, or keep it with '
+                '`own_date = "keep"`'
             )
         return found
 
@@ -159,6 +167,11 @@ class PromptBuilder:
             raise PromptError(f"{where}: the chat template moves the date across the question, or changes the question")
         return ItemPrompt(before=before, after=after)
 
+    def text(self, task: Task, item: Item, variant: Variant, shots: Sequence[Item] = ()) -> str:
+        """The whole prompt of `item` under `variant`, rendered in one go and not checked."""
+        prompt = self._formed(task, task.prompt(tasks.reordered(item, variant.option_order), shots))
+        return self.render(messages(prompt, variant, self.template), variant)
+
     def labels(self, task: Task, item: Item) -> list[str]:
         """The label texts of `item` in the form that the model file asks for."""
         return [label.strip() if self.has_bare_labels else label for label in task.labels(item)]
@@ -175,34 +188,34 @@ class PromptBuilder:
 
     def _whole(self, prompt: Prompt, variant: Variant, where: str, render: str) -> str:
         """The rendered prompt, in which every turn's text must stand as it was given."""
-        if variant.placement == "template" and self.template.date_slot is None:
-            raise PromptError(
-                f"{where}: placement `template` needs a template with a date of its own, and the model file names none; "
-                "say where it is with `date_slot` under [template], or sweep another placement for this model"
-            )
         turns = messages(prompt, variant, self.template)
-        try:
-            text = self._filled(turns, variant) if render == "by_skeleton" else self._rendered(turns, variant)
-        except Exception as error:
-            raise PromptError(f"{where}: the chat template fails: {type(error).__name__}: {error}") from error
+        text = self._filled(turns, variant, where) if render == "by_skeleton" else self._rendered(turns, variant, where)
         if lost := next((turn for turn in turns if turn["content"].strip() not in text), None):
             what = "the date" if variant.date_text and variant.date_text in lost["content"] else "a text"
             raise PromptError(f"{where}: the chat template drops or changes {what} of role {lost['role']}: {lost['content'][:60]!r}")
         return text
 
-    def _rendered(self, turns: list[Message], variant: Variant) -> str:
-        return self.render(turns, variant.placement, variant.date, variant.date_text)
+    def _rendered(self, turns: list[Message], variant: Variant, where: str, clock: datetime.date | None = None) -> str:
+        if variant.placement == "template" and self.template.date_slot is None:
+            raise PromptError(
+                f"{where}: placement `template` needs a template with a date of its own, and the model file names none; "
+                "say where it is with `date_slot` under [template], or sweep another placement for this model"
+            )
+        try:
+            return self.render(turns, variant, clock)
+        except Exception as error:
+            raise PromptError(f"{where}: the chat template fails: {type(error).__name__}: {error}") from error
 
-    def _filled(self, turns: list[Message], variant: Variant) -> str:
+    def _filled(self, turns: list[Message], variant: Variant, where: str) -> str:
         """The same as `_rendered`, by a skeleton where there is one for the shape of `turns`."""
         if not is_opaque(turns):
-            return self._rendered(turns, variant)
+            return self._rendered(turns, variant, where)
         slot = (variant.date, variant.date_text) if variant.placement == "template" else ()
         key = (variant.placement == "template", slot, shape(turns))
         if key not in self._skeletons:
-            self._skeletons[key] = find(turns, lambda marked: self._rendered(marked, variant))
+            self._skeletons[key] = find(turns, lambda marked: self._rendered(marked, variant, where))
         skeleton = self._skeletons[key]
-        return skeleton.fill(turns) if skeleton else self._rendered(turns, variant)
+        return skeleton.fill(turns) if skeleton else self._rendered(turns, variant, where)
 
     def _split(self, text: str, variant: Variant, where: str) -> tuple[str, str]:
         """What stands before and after the date of `variant` in `text`."""

@@ -1,8 +1,11 @@
 """Proofs before an engine is started: every prompt carries its date and nothing else moves, and every right answer gets full marks."""
 
+import hashlib
+import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -11,86 +14,187 @@ from pipeline import checkpoints, frames, metrics, tasks
 from pipeline.asked import Asked, max_tokens
 from pipeline.config import ModelSpec
 from pipeline.errors import DataError, PromptError
+from pipeline.floor import Prefixes
 from pipeline.prompts import ItemPrompt, PromptBuilder, check_only_date, check_treatment
 from pipeline.records import Item, Variant
+from pipeline.splice import CONTEXT, Spliced, Splicer
 
+SAMPLE = 24
+"""Items of each task and condition whose prompts are also rendered and tokenised in full, and compared."""
 GOLD_TOLERANCE = 1e-6
 """Distance from a perfect score that rounding may leave in a sum of logarithms."""
 
 
-def check_prompts(model: ModelSpec, asked: list[Asked], variants: list[Variant], say: Callable[[str], None]) -> dict[str, Any]:
-    """What the replica needs to know of one model's prompts, having rendered every item under every condition and checked it.
+def check_all(
+    models: Sequence[ModelSpec], asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """For each model, what `check_prompts` found; models with the same tokenizer, template and settings of prompts are checked once."""
+    found: dict[str, dict[str, Any]] = {}
+    names: dict[str, str] = {}
+    for model in models:
+        key = _prompts_key(model, say)
+        found[model.name] = found[names[key]] if key in names else check_prompts(model, asked, variants, placebo, say)
+        names.setdefault(key, model.name)
+    return found
+
+
+def _prompts_key(model: ModelSpec, say: Callable[[str], None]) -> str:
+    """Equal for models whose prompts are the same, token by token."""
+    folder = checkpoints.folder(model, say, weights=False)
+    files = [path for name in checkpoints.PROMPT_FILES if (path := folder / name).is_file()]
+    own = model.model_dump_json(include={"template", "label_form", "thinking_tokens", "max_model_len"})
+    return frames.short_hash(b"".join([own.encode(), str(checkpoints.max_length(folder)).encode(), *(path.read_bytes() for path in files)]))
+
+
+def check_prompts(
+    model: ModelSpec, asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """What replicas and readers need to know of one model's prompts, having made and checked all of them.
 
     Raises:
         PromptError: a prompt loses, repeats or moves its date, is too long, or has labels that are not single tokens.
     """
     say(f"checking the prompts of {sum(len(a.items) for a in asked):,} items for {model.name}")
-    builder = PromptBuilder(model, checkpoints.folder(model, say, weights=False))
-    placements = sorted({v.placement for v in variants if v.placement} or {"system_start"})
-    own_dates = sorted({date for placement in placements for date in builder.own_dates(placement)})
-    check = _PromptCheck(builder, variants)
-    longest, total = 0, 0
-    for benchmark in asked:
-        output = max_tokens(benchmark.spec, benchmark.task, model)
-        for item in benchmark.items:
-            length = check.item(benchmark, item)
-            _check_length(model, item, length + output)
-            longest, total = max(longest, length + output), total + length
+    folder = checkpoints.folder(model, say, weights=False)
+    builder = PromptBuilder(model, folder)
+    check = _PromptCheck(model, builder, placebo, checkpoints.max_length(folder))
+    # Dated prompts first: a control ends as they do, and is then tokenised with them.
+    for benchmark, same in itertools.product(asked, sorted(conditions(variants).values(), key=lambda same: same[0].date is None)):
+        check.part(benchmark, same)
     return {
         "label_token_ids": check.labels,
-        "max_model_len": longest,
-        "num_item_tokens": total,
+        "max_model_len": check.longest,
+        "tokens": check.tokens(),
+        "rendered_in_full": sorted(check.in_full),
+        "tokenised_whole": check.num_whole,
         "template_hash": frames.short_hash(f"{model.template.paper or ''}{builder.tokenizer.chat_template}".encode()),
-        "template_dates": own_dates,
+        "template_dates": sorted(check.own_dates),
     }
 
 
-class _PromptCheck:
-    """Checks of one model's prompts: the first item of each task and condition under every date, every other under two."""
+def conditions(variants: Sequence[Variant]) -> dict[str, list[Variant]]:
+    """Condition -> its variants."""
+    found: dict[str, list[Variant]] = {}
+    for variant in variants:
+        found.setdefault(variant.condition, []).append(variant)
+    return found
 
-    def __init__(self, builder: PromptBuilder, asked: list[Variant]) -> None:
-        self.builder = builder
-        self.conditions: dict[str, list[Variant]] = {}
-        for variant in asked:
-            self.conditions.setdefault(variant.condition, []).append(variant)
+
+def rendered(builder: PromptBuilder, asked: Asked, variant: Variant, *, in_full: bool) -> list[ItemPrompt]:
+    """The prompts of all items of a benchmark under the condition of `variant`."""
+    how: Literal["in_full", "by_skeleton"] = "in_full" if in_full else "by_skeleton"
+    task = asked.task
+    return [builder.item_prompt(task, item, variant, task.shots(item, asked.examples), render=how) for item in asked.items]
+
+
+class _PromptCheck:
+    """Checks of one model's prompts, a benchmark under a condition at a time, and what they found."""
+
+    def __init__(self, model: ModelSpec, builder: PromptBuilder, placebo: Sequence[str], limit: int | None) -> None:
+        self.model, self.builder, self.placebo = model, builder, Counter(placebo)
+        self.limit = model.max_model_len or limit
+        """Longest prompt with output, in tokens, that the model can take."""
+        self.own_dates: set[str] = set()
+        """Dates that the chat template writes beside the swept one."""
         self.labels: dict[str, dict[str, int]] = {}
         """Task and style -> label -> its token."""
-        self.date_tokens: dict[tuple[str, str], int] = {}
-        """Task and style, and condition -> most tokens that a date takes there."""
+        self.endings: set[tuple[str, str, tuple[str, ...]]] = set()
+        """Task and style, how a prompt ends, and its labels: what decides the labels' tokens."""
+        self.longest = 0
+        """Tokens of the longest prompt with the longest output that it may get."""
+        self.in_full: set[str] = set()
+        """Tasks and styles whose texts the chat template looks into."""
+        self.num_whole = 0
+        """Items under a condition whose prompts cannot be spliced."""
+        self.output_tokens = 0
+        """Of the whole plan, if no answer ends before its limit."""
+        self.splicer, self.prefixes = Splicer(builder), Prefixes()
 
-    def item(self, asked: Asked, item: Item) -> int:
-        """Tokens of the longest prompt of `item` over all variants."""
-        shots = asked.task.shots(item, asked.examples)
-        return max(self._condition(asked, item, shots, variants) for variants in self.conditions.values())
+    def part(self, asked: Asked, same: Sequence[Variant]) -> None:
+        """Check `asked` under the variants of one condition."""
+        first = asked.items[0]
+        self.own_dates |= {*self.builder.own_dates(asked.task, first, same[0], asked.task.shots(first, asked.examples))}
+        prompts = self._rendered(asked, same[0])
+        texts = [v.date_text for v in same]
+        self._check_only_date(asked, prompts, texts)
+        spliced = self.splicer.splice(prompts, texts)
+        for number in _sample(asked.items):
+            self._check_exactly(asked.items[number], prompts[number], spliced, number, texts)
+        output, dates = max_tokens(asked.spec, asked.task, self.model), (texts[0], texts[-1])
+        for number, (item, prompt) in enumerate(zip(asked.items, prompts, strict=True)):
+            self._check_length(item, spliced, number, texts, output)
+            for text in dates:
+                self._keep_labels(asked, item, prompt, text)
+        copies = [1 + self.placebo[v.variant] for v in same]
+        self.num_whole += len(spliced.whole)
+        self.output_tokens += len(prompts) * sum(copies) * output
+        self.prefixes.add(spliced, texts, copies)
 
-    def _condition(self, asked: Asked, item: Item, shots: list[Item], variants: list[Variant]) -> int:
-        where, name = f"task {item.task}, item {item.item_id}", asked.name
-        prompt = self.builder.item_prompt(asked.task, item, variants[0], shots)
-        self._keep_labels(asked, item, prompt, variants[0], name)
-        if variants[0].date is None:
-            control = self.builder.encode(prompt.text(""))
-            self.builder.check_bos(control, where)
-            return len(control)
-        texts, key = [v.date_text for v in variants], (name, variants[0].condition)
-        check_only_date(self.builder, prompt, texts, where)
-        probes = texts[:: max(1, len(texts) - 1)] if key in self.date_tokens else texts
-        outside, date = check_treatment(self.builder, prompt, probes, where)
-        return outside + self.date_tokens.setdefault(key, date)
+    def tokens(self) -> dict[str, int]:
+        """Tokens of the whole plan, and the floors of `floor.py` for the block sizes of GPUs and of CPUs."""
+        floors = {block: self.prefixes.floor(block) for block in (16, 32)}
+        blocks = {f"blocks_of_{block}": found.blocks for block, found in floors.items()}
+        return {"prompt": floors[16].prompt, "tree": floors[16].tree, **blocks, "output": self.output_tokens}
 
-    def _keep_labels(self, asked: Asked, item: Item, prompt: ItemPrompt, variant: Variant, name: str) -> None:
-        known, wanted = self.labels.setdefault(name, {}), self.builder.labels(asked.task, item)
-        for label, token in zip(wanted, self.builder.label_token_ids(prompt, variant.date_text, wanted), strict=True):
+    def _rendered(self, asked: Asked, variant: Variant) -> list[ItemPrompt]:
+        """All prompts, by a skeleton where a sample of them comes out the same when rendered in full."""
+        prompts = rendered(self.builder, asked, variant, in_full=asked.name in self.in_full)
+        for number in _sample(asked.items):
+            item = asked.items[number]
+            whole = self.builder.item_prompt(asked.task, item, variant, asked.task.shots(item, asked.examples))
+            if whole != prompts[number]:
+                self.in_full.add(asked.name)
+                return rendered(self.builder, asked, variant, in_full=True)
+        return prompts
+
+    def _check_only_date(self, asked: Asked, prompts: list[ItemPrompt], texts: list[str]) -> None:
+        if texts == [""]:
+            return
+        rest = pl.Series([f"{p.before}\n{p.after}" for p in prompts], dtype=pl.String)
+        for number in rest.str.contains_any(texts).arg_true():
+            check_only_date(self.builder, prompts[number], texts, f"task {asked.name}, item {asked.items[number].item_id}")
+
+    def _check_exactly(self, item: Item, prompt: ItemPrompt, spliced: Spliced, number: int, texts: list[str]) -> None:
+        """The ids of one item's prompts are those of its whole texts, and differ between dates only inside the date."""
+        where = f"task {item.task}, item {item.item_id}"
+        if texts != [""]:
+            check_treatment(self.builder, prompt, texts if number == 0 else [texts[0], texts[-1]], where)
+        for text in texts if number == 0 else (texts[0], texts[-1]):
+            ids, _ = spliced.compose(number, text)
+            if ids != self.builder.encode(prompt.text(text)):
+                raise PromptError(
+                    f"model {self.model.name}, {where}: spliced ids differ from those of the whole prompt; please report this"
+                )
+            self.builder.check_bos(ids, where)
+
+    def _check_length(self, item: Item, spliced: Spliced, number: int, texts: list[str], output: int) -> None:
+        needed = spliced.longest(number, texts) + output
+        if self.limit is not None and needed > self.limit:
+            whose = "max_model_len" if self.model.max_model_len else "the longest that the model can take"
+            raise PromptError(
+                f"model {self.model.name}, task {item.task}, item {item.item_id}: prompt and output need {needed} tokens, {whose} is "
+                f"{self.limit}; prompts are never truncated: raise it in the model file, or lower the task's max_tokens in the sweep"
+            )
+        self.longest = max(self.longest, needed)
+
+    def _keep_labels(self, asked: Asked, item: Item, prompt: ItemPrompt, date_text: str) -> None:
+        """The tokens of the item's labels, looked up once for each way in which prompts end."""
+        wanted = self.builder.labels(asked.task, item)
+        known = self.labels.setdefault(asked.name, {})
+        ending = (asked.name, prompt.text(date_text)[-CONTEXT:], tuple(wanted))
+        if not wanted or ending in self.endings:
+            return
+        self.endings.add(ending)
+        for label, token in zip(wanted, self.builder.label_token_ids(prompt, date_text, wanted), strict=True):
             if known.setdefault(label, token) != token:
-                where = f"model {self.builder.model}, task {name}, item {item.item_id}"
+                where = f"model {self.model.name}, task {asked.name}, item {item.item_id}"
                 raise PromptError(f"{where}: label {label!r} is another token than elsewhere")
 
 
-def _check_length(model: ModelSpec, item: Item, needed: int) -> None:
-    if model.max_model_len is not None and needed > model.max_model_len:
-        raise PromptError(
-            f"model {model.name}, task {item.task}, item {item.item_id}: prompt and output need {needed} tokens, max_model_len is "
-            f"{model.max_model_len}; prompts are never truncated: raise it in the model file, or lower the task's max_tokens in the sweep"
-        )
+def _sample(items: Sequence[Item], size: int = SAMPLE) -> list[int]:
+    """Places of the first item and of those whose ids hash lowest: what is rendered and tokenised in full too."""
+    ranked = sorted(range(len(items)), key=lambda i: hashlib.sha256(items[i].item_id.encode()).digest())
+    return sorted({*range(min(1, len(items))), *ranked[: size - 1]})
 
 
 def check_gold(asked: Asked, option_orders: list[int]) -> dict[str, float]:
@@ -99,12 +203,12 @@ def check_gold(asked: Asked, option_orders: list[int]) -> dict[str, float]:
     Raises:
         DataError: an item's right answer does not get full marks; names the first, and what was read out of it.
     """
-    outputs = pl.concat([_gold_outputs(asked, order) for order in option_orders])
+    outputs = pl.concat([gold_outputs(asked, order) for order in option_orders])
     answers = outputs.hstack(asked.task.answers(outputs))
     return {name: _gold_score(asked, metrics.get(name), answers) for name in asked.task.metrics}
 
 
-def _gold_outputs(asked: Asked, option_order: int) -> pl.DataFrame:
+def gold_outputs(asked: Asked, option_order: int) -> pl.DataFrame:
     """What a perfect model gives for every item shown in an order of its options, in the columns that scoring reads."""
     task, shown = asked.task, [tasks.reordered(item, option_order) for item in asked.items]
     is_label = task.kind == "label"

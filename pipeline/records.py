@@ -6,10 +6,13 @@ engine setting of the run. Rows are joined by key, never by position.
 
 import datetime
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NewType
 
 CONTROL = "control"
 """The variant without a date, and the first part of the name of others without one; they go through the same code as every other."""
+
+Index = NewType("Index", int)
+"""A row number; 32 bits in tables."""
 
 Status = Literal["scored", "no_answer", "failed", "timeout"]
 """What became of one completion.
@@ -68,18 +71,35 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRow:
-    """One request of the plan: which item under which variant, and where in the batch. The same plan serves every model."""
+class AskedItem:
+    """An item in a style; a row of the plan's table `asked`."""
 
-    shard: int
-    position: int
-    """Place in the prefix order, from 0; also the request's id at the engine."""
     task: str
     style: str
     item_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """A variant, or a placebo copy of one; a row of the plan's table `arms`."""
+
     variant: str
     replicate: int
-    """0 for the sweep itself, 1, 2, ... for placebo copies of a date, placed elsewhere in the batch."""
+    """0 for the sweep itself, 1, 2, ... for placebo copies, placed elsewhere in the batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """One request of the plan: which item under which arm. The same plan serves every model.
+
+    Its row number, from 0, is its position in the prefix order, and its id at the engine. `Run.requests` shows rows with their names.
+    """
+
+    shard: Index
+    item: Index
+    """Row of the table `asked`."""
+    arm: Index
+    """Row of the table `arms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

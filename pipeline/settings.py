@@ -3,11 +3,13 @@
 import datetime
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline import registry
 from pipeline.config import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
 from pipeline.errors import ConfigError, nearest
 
@@ -52,18 +54,19 @@ def load_sweep(name: str) -> SweepSpec:
     """The sweep file `name` (a path, or a bare name in `configs/sweeps`) with its model files.
 
     Raises:
-        ConfigError: lists every fault of the sweep file and of all its model files.
+        ConfigError: lists every fault of the sweep file and of all its model files, or else every style that a task does not offer.
     """
     path, faults = sweep_path(name), Faults()
     raw = _read(path, faults)
     models = [_find_model(entry, path, faults) for entry in _model_entries(raw, path, faults)]
     _check_calendar(raw.get("calendar"), path, faults)
     _check_duplicates(raw, path, faults)
-    _check_model_names(models, path, faults)
+    check_model_names(models, path, faults)
     # Model files have faults of their own; a stand-in keeps them from being reported twice.
     usable = [m for m in models if m is not None] or [_STAND_IN]
     spec: SweepSpec = _validate(SweepSpec, {**raw, "models": usable}, path, faults)
     faults.raise_if_any()
+    _check_styles(spec, path)
     if spec.data_root is not None:
         spec = spec.model_copy(update={"data_root": str((path.parent / spec.data_root).resolve())})
     return spec
@@ -166,7 +169,8 @@ def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
         faults.add(path, "calendar.leap_day", 'the only date is a February 29, which "skip" leaves out; allowed here: "keep"')
 
 
-def _check_model_names(models: list[ModelSpec | None], path: Path, faults: Faults) -> None:
+def check_model_names(models: Sequence[ModelSpec | None], path: Path, faults: Faults) -> None:
+    """Add a fault for each name that several of the `models` have; `path` is the file, or option, that lists them."""
     names = [m.name for m in models if m is not None]
     for name in sorted({n for n in names if names.count(n) > 1}):
         faults.add(
@@ -176,17 +180,28 @@ def _check_model_names(models: list[ModelSpec | None], path: Path, faults: Fault
 
 def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
     entries = raw["tasks"] if isinstance(raw.get("tasks"), list) else []
-    tasks = [(t.get("name"), t.get("style", "zero_shot")) for t in entries if isinstance(t, dict)]
+    tasks = [f"{t.get('name')}.{t.get('style', 'zero_shot')}" for t in entries if isinstance(t, dict)]
     models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
-    axes = (
-        {f"conditions.{axis}": values for axis, values in raw.get("conditions", {}).items()}
-        if isinstance(raw.get("conditions"), dict)
-        else {}
-    )
-    listed: dict[str, list[Any]] = {"tasks": tasks, "models": models, **{key: v for key, v in axes.items() if isinstance(v, list)}}
+    tables = {part: raw[part] for part in ("calendar", "conditions") if isinstance(raw.get(part), dict)}
+    axes = {f"{part}.{axis}": v for part, table in tables.items() for axis, v in table.items() if isinstance(v, list)}
+    listed: dict[str, list[Any]] = {"tasks": tasks, "models": models, **axes}
     for key, names in listed.items():
         for entry in sorted({str(e) for e in names if names.count(e) > 1}):
             faults.add(path, key, f"{entry} is given twice; allowed: once")
+
+
+def _check_styles(spec: SweepSpec, path: Path) -> None:
+    """Raise where a task does not offer the style it is asked in. Tasks load heavy packages, so that all other faults come first."""
+    styled = [(i, t) for i, t in enumerate(spec.tasks) if t.style != "zero_shot"]
+    if not styled:
+        return
+    faults = Faults()
+    for i, task in styled:
+        offered = list(registry.module("tasks", task.name).TASK.styles)
+        if task.style not in offered:
+            hint = nearest(task.style, offered)
+            faults.add(path, f"tasks.{i}.style", f"given {task.style!r}; allowed for task {task.name}: {', '.join(offered)}{hint}")
+    faults.raise_if_any()
 
 
 def _validate(kind: type[Spec], raw: dict[str, Any], path: Path, faults: Faults) -> Any:
@@ -213,14 +228,17 @@ _UNION_MEMBERS = ("int", "bool", "str", "float", "literal['auto']", "constrained
 
 def _explain(kind: type[Spec], fault: dict[str, Any]) -> str:
     given, error, context = fault["input"], fault["type"], fault.get("ctx", {})
+    is_tasks = bool(fault["loc"] == ("tasks",))
     if error == "extra_forbidden":
         allowed = _keys(kind, fault["loc"][:-1])
         return f"unknown key, given {given!r}; allowed here: {', '.join(allowed)}{nearest(str(fault['loc'][-1]), allowed)}"
     if error == "missing":
-        return "missing; it must be given"
+        return "missing; it must be given" + ", as one table headed [[tasks]] for each task" * is_tasks
     if error == "value_error":
         return f"given {given!r}: {context['error']}"
     allowed_text = _ALLOWED.get(error, fault["msg"]).format(**context)
+    if error == "list_type" and is_tasks:
+        allowed_text = "a list of tables, each headed [[tasks]] in double brackets"
     hint = nearest(given, re.findall(r"'([^']*)'", allowed_text)) if isinstance(given, str) else ""
     return f"given {given!r}; allowed: {allowed_text}{hint}"
 

@@ -13,7 +13,7 @@ from pipeline.records import Item, Output, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Pretended:
     """What a simulated engine must know of a request, since it cannot read."""
 
     task: tasks.Task
@@ -25,7 +25,7 @@ class Asked:
 class SimulatedEngine:
     """Answers rightly or wrongly by hashes and a planted date effect; no model is involved."""
 
-    def __init__(self, spec: SimulatedSpec, asked: Callable[[int], Asked]) -> None:
+    def __init__(self, spec: SimulatedSpec, asked: Callable[[int], Pretended]) -> None:
         """`asked` tells which item and date a position of the plan stands for."""
         self.spec, self.asked = spec, asked
 
@@ -69,11 +69,37 @@ class SimulatedEngine:
             num_output_tokens=1,
         )
 
-    def _logprobs(self, task: tasks.Task, asked: Asked, right: bool) -> list[float]:
+    def _logprobs(self, task: tasks.Task, asked: Pretended, right: bool) -> list[float]:
         labels = task.labels(asked.item)
         gold = [label.strip() for label in labels].index(asked.item.target)
         chosen = gold if right else (gold + 1) % len(labels)
         return [math.log(0.6 if i == chosen else 0.3 / (len(labels) - 1)) for i in range(len(labels))]
+
+
+class CountingEngine:
+    """Gives every request one of a few fixed outputs, to measure everything around an engine and nothing else."""
+
+    def __init__(self) -> None:
+        """Make the outputs: log-probabilities of labels that differ a little, so that outputs of an item differ between dates."""
+        self.logprobs = [[-0.5 - i / 64, -1.5, -2.5, -3.0 + i / 64] for i in range(64)]
+
+    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
+        """An output for each request, at once."""
+        for request in requests:
+            chosen = self.logprobs[request.position * 31 % 64]
+            yield Output(
+                position=request.position,
+                text="",
+                label_logprobs=chosen[: len(request.label_token_ids)],
+                finish_reason="length",
+                num_prompt_tokens=len(request.token_ids),
+                num_cached_tokens=0,
+                num_output_tokens=1,
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """That nothing is computed."""
+        return {"backend": "counting", "settings": {}, "versions": {}, "hardware": {}}
 
 
 def _unit(name: str) -> float:

@@ -47,20 +47,25 @@ def shape(turns: Sequence[Message]) -> tuple[object, ...]:
 
 def find(turns: Sequence[Message], render: Callable[[list[Message]], str]) -> Skeleton | None:
     """The skeleton for the shape of `turns`, or None where the template does more to a text than to place and strip it."""
-    # An assistant turn that is left open, and an empty text, are part of the shape.
-    marked = [i for i, turn in enumerate(turns) if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")]
-    plain, padded = _with_marks(turns, marked, "", ""), _with_marks(turns, marked, _BEFORE, _BEHIND)
-    pieces = re.split(f"{_OPEN}(\\d+){_CLOSE}", render(plain))
+    places, padded = _places(turns), marked(turns, _BEFORE, _BEHIND)
+    pieces = re.split(f"{_OPEN}(\\d+){_CLOSE}", render(marked(turns)))
     order, rendered = [int(number) for number in pieces[1::2]], render(padded)
-    if sorted(order) != marked:
+    if sorted(order) != places:
         return None
     stripped = tuple(padded[i]["content"] not in rendered for i in order)
     found = Skeleton(parts=tuple(pieces[::2]), order=tuple(order), is_stripped=stripped)
     return found if found.fill(padded) == rendered else None
 
 
-def _with_marks(turns: Sequence[Message], marked: Sequence[int], before: str, behind: str) -> list[Message]:
-    return [{**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in marked else turn for i, turn in enumerate(turns)]
+def marked(turns: Sequence[Message], before: str = "", behind: str = "") -> list[Message]:
+    """`turns` with a mark in place of every text that is not part of their shape, between `before` and `behind`."""
+    places = _places(turns)
+    return [{**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in places else turn for i, turn in enumerate(turns)]
+
+
+def _places(turns: Sequence[Message]) -> list[int]:
+    """Turns that get a mark. An assistant turn that is left open, and an empty text, are part of the shape."""
+    return [i for i, turn in enumerate(turns) if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")]
 
 
 def is_opaque(turns: Sequence[Message]) -> bool:

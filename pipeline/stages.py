@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline import analyses, plan, proofs, registry, report, score, tasks
+from pipeline import analyses, outlook, plan, proofs, registry, report, score, tasks
 from pipeline.config import SweepSpec
 from pipeline.dates import skipped_leap_days
 from pipeline.errors import StoreError
+from pipeline.places import Place
 from pipeline.plan import Plan
 from pipeline.progress import Reporter, duration
 from pipeline.report import Provenance
@@ -96,10 +97,22 @@ def plan_notes(run: Run, spec: SweepSpec) -> list[str]:
         notes.append(f'{days} is left out, so that a year has 365 dates as in the paper; keep it with `leap_day = "keep"` under [calendar]')
     if len(spec.conditions.option_orders) > 1 and (without := [t.name for t in spec.tasks if not tasks.get(t.name, t.style).has_options]):
         notes.append(f"{', '.join(without)}: no answer options to reorder, so every order asks the same prompts again")
+    without_date = [axis for axis, count in _dated_axes(spec).items() if count > 1] if not calendar.days() else []
+    if without_date:
+        notes.append(f"{', '.join(without_date)}: no effect, as the sweep has no dates")
+    if "template" in spec.conditions.placements and calendar.control:
+        notes.append(
+            "the control beside dates in the template's own slot is the prompt of paper mode, as such a template always writes a date"
+        )
     for name, found in run.prompts().items():
         if own := found["template_dates"]:
             notes.append(f"{name}: its chat template also writes a date of its own, the same in every prompt: {', '.join(own)}")
     return notes
+
+
+def _dated_axes(spec: SweepSpec) -> dict[str, int]:
+    """Axes that only dates have, and how many values the sweep gives them."""
+    return {"placements": len(spec.conditions.placements), "formats": len(spec.calendar.formats), "years": len(spec.calendar.years or [])}
 
 
 def spec_of(run: Run) -> SweepSpec:
@@ -122,7 +135,7 @@ def analyse(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
     reporter.say(f"analyse: {len(names)} tables in {run.folder / 'tables'}")
 
 
-def write_report(run: Run, spec: SweepSpec) -> Path:
+def write_report(run: Run, spec: SweepSpec) -> Place:
     """The path of the report of `run`, written from its tables.
 
     Raises:
@@ -136,8 +149,7 @@ def write_report(run: Run, spec: SweepSpec) -> Path:
 
 def status_table(run: Run) -> Table:
     """What of `run` is done: completions per model, scores, tables, report."""
-    spec, shards = spec_of(run), run.plan_table("requests").group_by("shard").len()
-    rows = dict(zip(shards["shard"], shards["len"], strict=True))
+    spec, rows = spec_of(run), run.shard_sizes()
     table = Table("stage", "done", "next", title=f"{run.folder}: {spec.title or spec.name}", title_justify="left")
     for model in spec.models:
         left = run.missing_shards(model.name, list(rows))
@@ -219,9 +231,11 @@ def _throughput(run: Run) -> dict[str, str]:
     share = 100 * total["cached_tokens"] / max(total["prompt_tokens"], 1)
     seconds = sum(s["replica_s"] for s in shards)
     rate = (total["prompt_tokens"] + total["output_tokens"]) / max(seconds, 1e-9)
+    computed, floor = total["prompt_tokens"] - total["cached_tokens"], outlook.floor(run)
     return {
         "requests": f"{total['requests']:,}",
         "prompt tokens": f"{total['prompt_tokens']:,}, of which {share:.1f}% came from the prefix cache",
+        "computed": f"{computed:,} prompt tokens" + (f", {computed / floor:.3f} times the floor of the plan" if floor else ""),
         "output tokens": f"{total['output_tokens']:,}",
         "generation": f"{duration(seconds)} of one replica's time at {rate:,.0f} tokens/s (cached ones counted), without loading models",
     }

@@ -8,24 +8,30 @@ scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
 tables/<name>.parquet <name>.csv               what the scores say
 report.html
 telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
-logs/                                          what engines and workers said
+logs/                                          what engines and workers said; on the machine itself where the folder is remote
+
+A folder is a local path, network drives included, or a URL that fsspec can write, such as `s3://bucket/run`, with the package for its
+scheme installed (s3fs for this one) and credentials where fsspec and Polars find them on every node. Run here: `memory://` and `file://`
+URLs, and S3 against a simulated server on one machine. Not run: Amazon's S3, Google's and Azure's stores.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from pipeline import cache
 from pipeline.errors import StoreError, nearest
+from pipeline.places import OBJECT_STORES, Place, Remote, flocked, leased, place
 
-PLAN_TABLES = ("items", "examples", "variants", "requests")
+PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
 
 
 def fingerprint(settings: dict[str, Any]) -> str:
@@ -51,12 +57,12 @@ def _short(value: Any) -> str:
 class Run:
     """One run folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Name the folder; nothing is read or written yet."""
-        self.folder = folder
+    def __init__(self, folder: str | Place) -> None:
+        """Name the folder, a path or a URL; nothing is read or written yet."""
+        self.folder = place(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> "Run":
+    def open(cls, folder: str | Place) -> "Run":
         """The run in an existing `folder`.
 
         Raises:
@@ -64,13 +70,18 @@ class Run:
         """
         run = cls(folder)
         if not run.manifest_path.is_file():
-            known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
-            beside = f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}" if known else ""
-            raise StoreError(f"{folder} is no run folder (it has no manifest.json){beside}; `datesweep plan SWEEP` makes one")
+            raise StoreError(f"{folder} is no run folder (it has no manifest.json){_beside(run.folder)}; `datesweep plan SWEEP` makes one")
         return run
 
     @property
-    def manifest_path(self) -> Path:
+    def logs(self) -> Path:
+        """Where engines write what they say: in the folder, or where that is remote, in the cache folder of the machine they run on."""
+        if isinstance(self.folder, Path):
+            return self.folder / "logs"
+        return cache.folder() / "logs" / f"{self.folder.name}-{hashlib.sha256(self.folder.url.encode()).hexdigest()[:8]}"
+
+    @property
+    def manifest_path(self) -> Place:
         """The file whose presence makes a folder a run."""
         return self.folder / "manifest.json"
 
@@ -100,15 +111,12 @@ class Run:
     def locked(self) -> Iterator[None]:
         """While inside, no other process works on this folder; the lock falls with the process, however it ends.
 
+        A remote folder has a lease instead, which is weaker; `places.leased` says how.
+
         Raises:
             StoreError: another process has it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StoreError(f"{self.folder}: another datesweep process is working here; wait for it, or give another --out") from None
+        with flocked(self.folder) if isinstance(self.folder, Path) else leased(self.folder):
             yield
 
     def write_plan(self, manifest: dict[str, Any], prompts: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
@@ -120,23 +128,37 @@ class Run:
 
     def plan_table(self, name: str) -> pl.DataFrame:
         """One of `PLAN_TABLES`."""
-        return pl.read_parquet(self.folder / "plan" / f"{name}.parquet")
+        return read_parquet(self.folder / "plan" / f"{name}.parquet")
+
+    def requests(self) -> pl.LazyFrame:
+        """The plan's requests with their names: `position`, `shard`, `task`, `style`, `item_id`, `variant`, `replicate`, in plan order."""
+        rows = scan_parquet([self.folder / "plan" / "requests.parquet"]).with_row_index("position")
+        items, arms = (self.plan_table(name).lazy().with_row_index(key) for name, key in (("asked", "item"), ("arms", "arm")))
+        named = rows.join(items, on="item", maintain_order="left").join(arms, on="arm", maintain_order="left")
+        return named.select("position", "shard", "task", "style", "item_id", "variant", "replicate")
+
+    def shard_sizes(self) -> dict[int, int]:
+        """Requests of each shard, in plan order."""
+        sizes = scan_parquet([self.folder / "plan" / "requests.parquet"]).group_by("shard").len().sort("shard").collect()
+        return dict(zip(sizes["shard"].to_list(), sizes["len"].to_list(), strict=True))
 
     def prompts(self) -> dict[str, Any]:
         """What the plan found about each model's prompts: label tokens, longest prompt, template hash."""
         return dict(json.loads((self.folder / "plan" / "prompts.json").read_text()))
 
-    def completion_path(self, model: str, shard: int) -> Path:
+    def completion_path(self, model: str, shard: int) -> Place:
         """Where the completions of one shard go."""
         return self.folder / "completions" / model / f"{shard:06d}.parquet"
 
-    def telemetry_path(self, model: str, shard: int) -> Path:
+    def telemetry_path(self, model: str, shard: int) -> Place:
         """Where the figures of how one shard was made go."""
         return self.folder / "telemetry" / model / f"{shard:06d}.json"
 
     def missing_shards(self, model: str, shards: list[int]) -> list[int]:
         """Those of `shards` that have no completions yet, in order."""
-        return [s for s in shards if not self.completion_path(model, s).is_file()]
+        # One listing: a store takes tens of milliseconds for each file asked after.
+        done = {path.name for path in (self.folder / "completions" / model).glob("*.parquet")}
+        return [s for s in shards if self.completion_path(model, s).name not in done]
 
     def completions(self, model: str | None = None) -> pl.LazyFrame:
         """All stored completions, of one model or of all."""
@@ -147,10 +169,15 @@ class Run:
         return self._scan("scores", "*/*/*.parquet")
 
     def _scan(self, part: str, pattern: str) -> pl.LazyFrame:
-        files = sorted((self.folder / part).glob(pattern))
+        files = self._files(part, pattern)
         if not files:
             raise StoreError(f"{self.folder} has no {part} yet; `datesweep status {self.folder}` tells what is done")
-        return pl.scan_parquet(files)
+        return scan_parquet(files)
+
+    def _files(self, part: str, pattern: str) -> list[Place]:
+        """The files of one part of the folder, in the order of `Path`, which is that of their names part by part."""
+        found: list[Place] = [*(self.folder / part).glob(pattern)]
+        return sorted(found, key=lambda path: str(path).split("/"))
 
     def engine_facts(self, model: str) -> dict[str, Any]:
         """What the engine of `model` honoured when it started: versions, hardware, settings; empty before the first start."""
@@ -159,7 +186,7 @@ class Run:
 
     def telemetry(self) -> list[dict[str, Any]]:
         """The figures of every shard made so far."""
-        return [json.loads(p.read_text()) for p in sorted((self.folder / "telemetry").glob("*/*.json"))]
+        return [json.loads(content) for content in _read_all(self._files("telemetry", "*/*.json"))]
 
     def write_table(self, name: str, table: pl.DataFrame) -> None:
         """Write an analysis table as parquet and CSV; list columns are left out of the CSV."""
@@ -170,12 +197,26 @@ class Run:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every analysis table by name."""
-        return {p.stem: pl.read_parquet(p) for p in sorted((self.folder / "tables").glob("*.parquet"))}
+        return {p.stem: read_parquet(p) for p in self._files("tables", "*.parquet")}
+
+
+def _beside(folder: Place) -> str:
+    """The runs beside a local `folder`, for an error message; a bucket may be long to list, or not be ours to list."""
+    if isinstance(folder, Remote):
+        return ""
+    known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
+    return f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}" if known else ""
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to it on success; a reader sees the whole file or none."""
+def replacing(path: Place) -> Iterator[Path]:
+    """A temporary local path whose file becomes `path` in one step on success; a reader sees the whole file or none."""
+    if isinstance(path, Remote):
+        with tempfile.TemporaryDirectory(prefix="datesweep-") as folder:
+            part = Path(folder) / path.name
+            yield part
+            path.upload(part)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -188,13 +229,31 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    """Write `frame` to `path` in one rename; equal frames give equal bytes."""
+def read_parquet(path: Place) -> pl.DataFrame:
+    """The table at `path`."""
+    return pl.read_parquet(path if isinstance(path, Path) else path.read_bytes(), glob=False)
+
+
+def scan_parquet(paths: Sequence[Place]) -> pl.LazyFrame:
+    """The tables at `paths`, one below the other, read as they are needed; of stores that Polars cannot read, held in memory as stored."""
+    if all(isinstance(path, Path) or path.scheme in OBJECT_STORES for path in paths):
+        return pl.scan_parquet([str(path) for path in paths], glob=False)
+    return pl.scan_parquet(_read_all(paths))
+
+
+def _read_all(paths: Sequence[Place]) -> list[bytes]:
+    """What each file holds; several at a time, since a store takes tens of milliseconds for each."""
+    with ThreadPoolExecutor(16) as pool:
+        return list(pool.map(lambda path: path.read_bytes(), paths))
+
+
+def write_parquet(frame: pl.DataFrame, path: Place) -> None:
+    """Write `frame` to `path` in one step; equal frames give equal bytes."""
     with replacing(path) as part:
         frame.write_parquet(part, compression="zstd", statistics=True, row_group_size=1 << 20)
 
 
-def write_json(value: Any, path: Path) -> None:
-    """Write `value` to `path` in one rename; equal values give equal bytes."""
+def write_json(value: Any, path: Place) -> None:
+    """Write `value` to `path` in one step; equal values give equal bytes."""
     with replacing(path) as part:
         part.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")

@@ -20,6 +20,13 @@ def date_sentence(date_text: str) -> str:
     return f"Current date: {date_text}."
 
 
+def texts(conditions: ConditionsSpec) -> dict[str, str]:
+    """What the names in a sweep stand for in its prompts, so that a changed text is another sweep."""
+    wordings = {f"wording {name}": WORDINGS[name] for name in conditions.wordings}
+    locations = {f"location {name}": location_sentence(name) for name in conditions.locations if name != "none"}
+    return {"date": date_sentence("<date>"), **wordings, **locations}
+
+
 def variants(calendar: CalendarSpec, conditions: ConditionsSpec) -> list[Variant]:
     """Every combination of the axes of a sweep: the controls first, where wanted, then each condition with its dates."""
     others = list(itertools.product(conditions.wordings, conditions.option_orders, conditions.locations))

@@ -129,8 +129,38 @@ def test_a_run_without_any_score_is_an_error() -> None:
 
 def test_two_scores_of_one_completion_are_an_error() -> None:
     found = parts(Run())
-    with pytest.raises(errors.StoreError, match="some have two"):
+    with pytest.raises(errors.StoreError, match=r"^1 output\(s\) have more than one score \(model m, .* metric accuracy\)"):
         joined(found | {"scores": pl.concat([found["scores"], found["scores"].head(1)])})
+
+
+def test_scores_of_outputs_that_nobody_gave_change_nothing() -> None:
+    found = parts(*RUNS[:2])
+    scores = found["scores"]
+    stale = [scores.head(5).with_columns(output_id=pl.lit("f" * 16)), scores.head(5).with_columns(engine=pl.lit("other"))]
+    fewer = found | {"completions": found["completions"].filter(pl.col("item_id") != "test-00004")}
+    for name in NAMES:
+        assert table(name, joined(found)).equals(table(name, joined(found | {"scores": pl.concat([scores, *stale])})))
+        assert table(name, joined(fewer)).equals(
+            table(name, joined(fewer | {"scores": scores.filter(pl.col("item_id") != "test-00004")})),
+        )
+
+
+def test_outcomes_are_the_rows_as_arrays_and_can_be_gone_through_again() -> None:
+    found = evidence_of(*RUNS)
+    rows = found.rows.collect()
+    for first, again in zip(found.outcomes(), found.outcomes(), strict=True):
+        mine = rows.filter(*(pl.col(name) == value for name, value in first.series.items()))
+        assert first.present.sum() == mine.height
+        answers = {(r["item_id"], r["variant"], r["replicate"]): (r["answer"], r["stats"]) for r in mine.iter_rows(named=True)}
+        names = first.columns.select("variant", "replicate").rows()
+        cells = first.stats
+        for (item, column), code in np.ndenumerate(first.answers):
+            answer, stats = answers[(first.item_ids[item], *names[column])]
+            row = np.zeros(cells.num_stats)
+            np.add.at(row, cells.places[cells.index[item, column]], cells.values[cells.index[item, column]])
+            assert (first.answer_texts[int(code)], row.tolist()) == (answer, stats)
+        np.testing.assert_array_equal(first.outputs, again.outputs)
+        np.testing.assert_array_equal(first.values, again.values)
 
 
 def test_a_completion_stored_twice_is_an_error() -> None:

@@ -10,12 +10,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 LAYERS = (
-    "errors records | registry dates conditions stats _confined sandbox frames progress quiet cache | tasks metrics | "
-    "config settings narrowing sources checkpoints fetch | variants skeleton prompts store asked proofs | plan engine simulated cluster | "
-    "compose generate score | analyses | report joined bench | stages inspect | cli"
+    "errors records | registry places dates conditions stats _confined sandbox frames progress quiet cache | tasks metrics | "
+    "config settings narrowing sources checkpoints fetch | variants skeleton prompts splice floor store asked proofs | "
+    "order plan outlook engine simulated cluster | compose shards replica generate score | analyses | report joined | stages inspect | "
+    "bench | cli"
 )
 ORDER = {name: (layer, place) for layer, names in enumerate(LAYERS.split("|")) for place, name in enumerate(names.split())}
-HEAVY = {"vllm": {"engine"}, "ray": {"cluster", "generate", "score"}}
+HEAVY = {"vllm": {"engine"}, "ray": {"cluster", "generate", "replica", "score"}}
 FILES = sorted((ROOT / "pipeline").rglob("*.py"))
 
 

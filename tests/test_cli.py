@@ -8,18 +8,35 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from pipeline import cli, inspect, settings
+from pipeline import cli, config, inspect, registry, settings, tasks
 from pipeline.errors import ConfigError
 from pipeline.records import CONTROL
 from pipeline.store import Run
+from pipeline.tasks import Style
+
+YEARS = """
+name = "years"
+models = ["simulated"]
+data_root = "{configs}/demo"
+[calendar]
+dates = [2024-03-05, 2024-02-29]
+years = [2023, 2025]
+[conditions]
+placements = ["user_end"]
+wordings = ["helpful"]
+[[tasks]]
+name = "mmlu"
+limit = 1
+"""
 
 COMMANDS = ["run", "plan", "generate", "score", "analyse", "report", "status", "show", "list", "bench", "fetch", "join"]
 
 
-def call(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "pipeline", *arguments], capture_output=True, text=True, env=_wide())
+def call(*arguments: str, code: int = 0, **variables: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "pipeline", *arguments], capture_output=True, text=True, env=_wide() | variables)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -75,6 +92,35 @@ def test_list_shows_each_kind(kind: str) -> None:
     assert expected[kind] in call("list", kind)
 
 
+@pytest.mark.parametrize("kind", ["tasks", "models", "sweeps"])
+def test_lists_cut_no_name_at_80_columns(kind: str) -> None:
+    printed = call("list", kind, COLUMNS="80")
+    names = {
+        "tasks": [*registry.names("tasks"), "zero_shot", "five_shot", "pass_at_1"],
+        "models": config.model_names(),
+        "sweeps": ["demo", "paper/paper-size/table5-option-order"],
+    }
+    cells = {cell.strip() for line in printed.splitlines() for cell in line.split("│")}
+    assert set(names[kind]) <= cells
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_list_of_tasks_has_the_metrics_of_every_style(monkeypatch: pytest.MonkeyPatch) -> None:
+    styles = {"zero_shot": Style(kind="text", metrics=("bleu",), max_tokens=1), "cot": Style(kind="text", metrics=("chrf",), max_tokens=1)}
+    monkeypatch.setattr(type(tasks.get("gsm8k")), "styles", styles)
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(inspect.listing("tasks"))
+    lines = capture.get().splitlines()
+    (row,) = [i for i, line in enumerate(lines) if "gsm8k " in line]
+    assert "bleu" in lines[row] and "chrf" in lines[row + 1]
+
+
+def test_list_of_conditions_names_the_table_of_the_sweep() -> None:
+    assert "for [conditions] in a sweep" in call("list", "conditions")
+
+
 def test_list_of_an_unknown_kind_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'tasks'"):
         inspect.listing("task")
@@ -109,6 +155,51 @@ def test_show_of_an_unknown_condition_names_the_nearest(condition: str, words: s
     assert words in call("show", "demo", "--task", "mmlu", "--condition", condition, code=2).replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("date", "condition", "variant"),
+    [
+        (None, None, "iso:2023-03-05;placement=user_end;wording=helpful;year=2023"),
+        ("2025-07-01", None, "iso:2025-07-01;placement=user_end;wording=helpful;year=2025"),
+        (CONTROL, None, "control;wording=helpful"),
+        (None, "iso;year=2025", "iso:2025-03-05;year=2025"),
+        ("2025-07-01", "iso;wording=expert;year=2025", "iso:2025-07-01;wording=expert;year=2025"),
+        (None, "control;wording=expert", "control;wording=expert"),
+        (CONTROL, "control;order=1", "control;order=1"),
+    ],
+)
+def test_show_says_under_which_variant(tmp_path: Path, date: str | None, condition: str | None, variant: str) -> None:
+    assert f"variant {variant} " in shown(tmp_path, date, condition)
+
+
+@pytest.mark.parametrize(
+    ("date", "condition", "words"),
+    [
+        ("2024-01-01", "control", "a control has no date"),
+        (CONTROL, "iso", "control means that there is no date"),
+        ("2024-01-01", "iso;year=2023", "allowed: a date in 2023"),
+        (None, "control;year=2023", "allowed behind control: wording, order, location"),
+        (None, "control;placement=user_end", "allowed behind control: wording, order, location"),
+        (None, "iso;order=1;order=2", "order is given twice"),
+        (None, "iso;year=soon", "years.0: given 'soon'"),
+        ("2024-02-29", "iso;year=2023", "allowed: a date in 2023"),
+        ("yesterday", "iso", "allowed: a date like 2024-03-05, or control"),
+    ],
+)
+def test_show_of_a_contradiction_is_refused(tmp_path: Path, date: str | None, condition: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        shown(tmp_path, date, condition)
+
+
+def shown(folder: Path, date: str | None, condition: str | None) -> str:
+    """What `show` prints of the sweep `YEARS` on 80 columns, each run of spaces as one."""
+    path = folder / "years.toml"
+    path.write_text(YEARS.format(configs=config.configs_folder().resolve()))
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(inspect.show(settings.load_sweep(str(path)), None, date, condition))
+    return " ".join(capture.get().split()) + " "
+
+
 def test_show_of_the_control_has_no_date() -> None:
     printed = call("show", "demo", "--task", "gsm8k", "--date", CONTROL)
     assert "Current date" not in printed
@@ -130,6 +221,33 @@ def test_a_planned_run_says_what_to_do_next(tmp_path: Path) -> None:
     assert f"datesweep generate {tmp_path / 'run'}" in printed.replace("\n", "")
     assert "generate" in call("status", str(tmp_path / "run"))
     assert "generation is not complete" in call("score", str(tmp_path / "run"), code=2)
+
+
+def test_planning_says_at_once_what_is_missing_and_needs_no_weights(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text('name = "m"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "acme/none"\n')
+    (tmp_path / "s.toml").write_text('name = "s"\nmodels = ["m.toml"]\n[[tasks]]\nname = "mmlu"\n')
+    hidden = {"DATESWEEP_CACHE": str(tmp_path / "cache"), "HF_HUB_CACHE": str(tmp_path / "hf"), "DATESWEEP_DATA": ""}
+    printed = call("plan", str(tmp_path / "s.toml"), "--out", str(tmp_path / "run"), code=2, **hidden)
+    assert "this machine lacks:\n  data cais/mmlu, configuration all, split test\n  model m: acme/none" in printed
+    assert not (tmp_path / "run").exists()
+
+
+def test_generating_looks_for_no_data(simulated_run: Run, tmp_path: Path) -> None:
+    hidden = {"DATESWEEP_CACHE": str(tmp_path / "cache"), "DATESWEEP_DATA": ""}
+    assert "every completion is there already" in call("generate", str(simulated_run.folder), **hidden)
+
+
+def test_scoring_without_consent_names_its_own_option_only(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    call("plan", "demo", "--models", "simulated", "--tasks", "humaneval", "--limit", "1", "--dates", "1", "--out", str(folder))
+    printed = call("score", str(folder), code=2)
+    assert f"`datesweep score {folder} --allow-code-execution`" in printed
+    assert "--tasks" not in printed and "in the sweep" not in printed
+    assert "generation is not complete" in call("score", str(folder), "--allow-code-execution", code=2)
+
+
+def test_join_looks_at_the_name_of_its_file_first(tmp_path: Path) -> None:
+    assert "ends in .parquet or .csv" in call("join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", "x.xlsx", code=2)
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:

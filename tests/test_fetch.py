@@ -13,10 +13,11 @@ import pytest
 from huggingface_hub import constants
 from rich.console import Console
 
-from pipeline import fetch, sources, tasks
+from pipeline import fetch, sources, stages, tasks
 from pipeline.config import SweepSpec
 from pipeline.errors import DataError
 from pipeline.progress import Reporter
+from pipeline.store import Run
 from tests.test_sources import COMMIT, ROWS, Hub, mirror
 
 MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
@@ -152,6 +153,23 @@ def test_a_simulated_model_needs_no_weights(hub: Everything) -> None:
     fetch.check_present(sweep(("mmlu", "zero_shot"), backend="simulated"))
     with pytest.raises(DataError, match="acme/small-1b"):
         fetch.check_present(sweep(("mmlu", "zero_shot")))
+
+
+def test_a_planned_run_demands_no_data(hub: Everything, simulated_run: Run) -> None:
+    spec = stages.spec_of(simulated_run)
+    fetch.check_present(spec, data=False)
+    with pytest.raises(DataError, match="data cais/mmlu"):
+        fetch.check_present(spec)
+
+
+def test_planning_demands_no_weights_but_the_rest_of_a_model(hub: Everything) -> None:
+    spec = sweep(("mmlu", "zero_shot"))
+    fetched(spec)
+    (hub.snapshot / "model.safetensors").unlink()
+    fetch.check_present(spec, weights=False)
+    (hub.snapshot / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match="acme/small-1b"):
+        fetch.check_present(spec, weights=False)
 
 
 def test_data_of_a_named_mirror_is_not_sought_on_the_hub(hub: Everything, tmp_path: Path) -> None:

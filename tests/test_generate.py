@@ -1,14 +1,18 @@
 """Generation from plan to shards: what is written, and that killing and resuming leaves no trace. Replicas here run the simulated engine;
 `test_end_to_end.py` runs real vLLM."""
 
+import contextlib
+import inspect
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +20,7 @@ import pytest
 
 from pipeline import cluster, frames, generate, plan, stages, tasks
 from pipeline.compose import Composer
-from pipeline.config import EngineSpec, ModelSpec, SamplingSpec, SweepSpec
+from pipeline.config import SamplingSpec, SweepSpec
 from pipeline.errors import DataError, EngineError, StoreError
 from pipeline.progress import Reporter
 from pipeline.prompts import PromptBuilder
@@ -39,7 +43,7 @@ def files_of(run: Run, *parts: str) -> dict[str, bytes]:
 
 
 def test_every_planned_request_has_one_completion_with_its_key(simulated_run: Run) -> None:
-    planned = simulated_run.plan_table("requests")
+    planned = simulated_run.requests().collect()
     made = completions(simulated_run)
     assert made.schema == frames.schema(Completion)
     key = ["task", "style", "item_id", "variant", "replicate"]
@@ -58,7 +62,7 @@ def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
 
 
 def test_a_shard_is_in_plan_order_although_outputs_come_in_another(simulated_run: Run) -> None:
-    planned = simulated_run.plan_table("requests").filter(shard=0)
+    planned = simulated_run.requests().filter(shard=0).collect()
     stored = pl.read_parquet(simulated_run.completion_path("simulated", 0))
     assert stored["item_id"].to_list() == planned["item_id"].to_list()
 
@@ -66,12 +70,12 @@ def test_a_shard_is_in_plan_order_although_outputs_come_in_another(simulated_run
 def test_seeds_belong_to_the_item_and_not_to_the_date(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     drawn = simulated_spec.models[0].model_copy(update={"sampling": SamplingSpec(temperature=0.7)})
     composer = Composer(simulated_run, simulated_spec, drawn)
-    rows = simulated_run.plan_table("requests").filter(task="gsm8k").to_dicts()
-    seeds = {(r["item_id"], composer.request(r).sampling.seed) for r in rows}
+    rows = simulated_run.requests().filter(task="gsm8k").collect().to_dicts()
+    seeds = {(r["item_id"], composer.request(r["position"]).sampling.seed) for r in rows}
     assert len(seeds) == len({item for item, _ in seeds}) == 4
     assert len({seed for _, seed in seeds}) == 4
-    labels = simulated_run.plan_table("requests").filter(task="mmlu").row(0, named=True)
-    assert composer.request(labels).sampling.temperature == 0, "label tasks never draw"
+    label_task = simulated_run.requests().filter(task="mmlu").collect().row(0, named=True)
+    assert composer.request(label_task["position"]).sampling.temperature == 0, "label tasks never draw"
 
 
 def test_a_finished_run_starts_nothing(simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,51 +111,144 @@ def test_another_engine_than_the_run_was_begun_with_is_refused(simulated_run: Ru
         generate.generate(run, simulated_spec, Reporter())
 
 
-def test_a_replica_that_fails_is_an_error_with_the_end_of_its_log(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_replicas_that_keep_failing_end_the_stage_with_the_end_of_their_log(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
+    run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
+    for shard in (1, 2):
+        run.completion_path("simulated", shard).unlink()
+    (run.folder / "telemetry" / "simulated" / "000001.json").unlink()
+    (run.folder / "telemetry" / "simulated" / "000001.json").mkdir()  # shard 1 cannot be written
+    failed = r"replica 0 of simulated died \(IsADirectoryError: .*\), 4 times without progress.*\n.*engine-simulated-0\.log:\nreplica 0"
+    with pytest.raises(EngineError, match=failed):
+        generate.generate(run, simulated_spec, said)
+    assert len(said.lines_with("go back to the queue")) == generate.RESTARTS
+    assert not run.completion_path("simulated", 1).exists()
+
+
+def test_an_error_raised_on_purpose_ends_the_stage_at_once(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
+    run.completion_path("simulated", 0).unlink()
+    as_seen_here = {**run.manifest(), "fingerprint": "not what the replica's node sees"}
+    with pytest.raises(EngineError, match="sees another run"), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Run, "manifest", lambda _: as_seen_here)
+        generate.generate(run, simulated_spec, said)
+    assert not said.lines_with("died")
+    assert not run.completion_path("simulated", 0).exists()
+
+
+def test_a_replica_killed_midway_is_replaced_and_leaves_no_trace(simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    spec, said = a_longer_sweep(simulated_spec, replicas=2), Said()
+    whole, run = planned(spec, tmp_path / "whole"), planned(spec, tmp_path / "run")
+    generate.generate(whole, spec, Reporter())
+    with killing(run, at_shards=5) as killed:
+        generate.generate(run, spec, said)
+    assert killed, "it came to it"
+    assert len(said.lines_with("died (ActorDiedError")) == 1
+    assert files_of(run, "completions") == files_of(whole, "completions")
+
+
+def test_shards_for_whose_replicas_no_node_is_left_are_an_error(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
-    (run.folder / "plan" / "requests.parquet").rename(run.folder / "plan" / "kept")
-    run.folder.joinpath("plan", "requests.parquet").write_bytes((run.folder / "plan" / "items.parquet").read_bytes())
-    shards = pl.DataFrame({"shard": [0], "len": [32]})
-    with pytest.raises(EngineError, match="a replica failed"), cluster.session(None) as resources:
-        generate._generate_model(run, simulated_spec, simulated_spec.models[0], shards, [0], resources, Reporter())
+    monkeypatch.setattr(cluster, "nodes", lambda nodes=cluster.nodes: nodes() if inspect.stack()[1].function == "session" else ())
+    with pytest.raises(EngineError, match="no node is left with room for a replica of simulated"):
+        generate.generate(run, simulated_spec, Reporter())
 
 
-CPU = cluster.Resources(num_cpus=8, num_gpus=0)
-GPUS = cluster.Resources(num_cpus=32, num_gpus=8)
+def test_replicas_on_three_nodes_make_every_completion_once(simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    spec, said = a_longer_sweep(simulated_spec, replicas="auto"), Said()
+    alone, run = planned(spec, tmp_path / "alone"), planned(spec, tmp_path / "run")
+    generate.generate(alone, spec, Reporter())
+    with three_nodes() as address:
+        generate.generate(run, spec, said, address)
+    assert files_of(run, "completions") == files_of(alone, "completions")
+    started = [line for log in (run.folder / "logs").glob("*.log") for line in log.read_text().splitlines() if "Ray node" in line]
+    assert len(started) == len({line.split("Ray node ")[1] for line in started}) == 3
+    assert not said.lines_with("died")
+    assert sum(t["requests"] for t in run.telemetry()) == run.requests().collect().height
 
 
-def place(
-    engine: EngineSpec, model: dict[str, object], resources: cluster.Resources, shards: int = 100, build: str = "gpu"
-) -> generate.Layout:
-    spec = SweepSpec.model_construct(engine=engine)
-    raw = {"name": "m", "title": "m", "licence": "x", "weights": {"path": "m"}, **model}
-    return generate.layout(spec, ModelSpec.model_validate(raw), resources, shards, build)
-
-
-@pytest.mark.parametrize(
-    ("engine", "model", "resources", "expected"),
-    [
-        ({}, {}, CPU, ("cpu", 1, 8, 0)),
-        ({"replicas": 2}, {}, CPU, ("cpu", 2, 4, 0)),
-        ({}, {}, GPUS, ("gpu", 8, 4, 1)),
-        ({}, {"tensor_parallel_size": 4}, GPUS, ("gpu", 2, 16, 4)),
-        ({}, {"backend": "simulated"}, GPUS, ("cpu", 1, 32, 0)),
-    ],
-)
-def test_replicas_are_gpus_over_tensor_parallel_size_and_one_on_cpu(
-    engine: dict[str, object], model: dict[str, object], resources: cluster.Resources, expected: tuple[object, ...]
+def test_models_run_side_by_side_where_there_are_gpus_and_the_others_take_over_what_one_leaves(
+    simulated_spec: SweepSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    placed = place(EngineSpec.model_validate(engine), model, resources)
-    assert (placed.device, placed.num_replicas, placed.threads, placed.num_gpus) == expected
+    [model], said = simulated_spec.models, Said()
+    many = [model.model_copy(update={"name": name}) for name in ("one", "two", "three")]
+    spec = a_longer_sweep(simulated_spec, replicas="auto").model_copy(update={"models": many})
+    run = planned(spec, tmp_path / "run")
+    monkeypatch.setattr(cluster, "_device", lambda *_: "gpu")  # GPUs that Ray counts and nobody touches
+    with three_nodes(num_gpus=1) as address:
+        generate.generate(run, spec, said, address)
+    assert len(said.lines_with("starting 3 engines for one, two, three")) == 1
+    assert len(said.lines_with("requests, done")) == 3, "each model is reported"
+    made = {name: files_of(run, f"completions/{name}") for name in ("one", "two", "three")}
+    assert all(len(files) == len(run.shard_sizes()) for files in made.values())
 
 
-def test_the_device_is_what_the_installed_vllm_is_built_for() -> None:
-    assert place(EngineSpec(), {}, GPUS, build="cpu").device == "cpu", "a GPU is of no use to vLLM's CPU build"
-    assert place(EngineSpec(device="cpu"), {}, GPUS, build="cpu").device == "cpu"
-    for wanted, build in (("gpu", "cpu"), ("cpu", "gpu")):
-        with pytest.raises(EngineError, match=rf"built for {build}.*extra \[{wanted}\]"):
-            place(EngineSpec.model_validate({"device": wanted}), {}, GPUS, build=build)
+class Said(Reporter):
+    """What was reported, kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def lines_with(self, part: str) -> list[str]:
+        return [line for line in self.lines if part in line]
+
+
+def a_longer_sweep(spec: SweepSpec, *, replicas: int | str) -> SweepSpec:
+    """Enough shards for something to happen between the first and the last."""
+    update = {"calendar": spec.calendar.model_copy(update={"step": 4}), "engine": spec.engine.model_copy(update={"replicas": replicas})}
+    return spec.model_copy(update=update)
+
+
+def planned(spec: SweepSpec, folder: Path) -> Run:
+    run = Run(folder)
+    stages.make_plan(run, spec, Reporter())
+    return run
+
+
+@contextlib.contextmanager
+def killing(run: Run, at_shards: int) -> Iterator[list[int]]:
+    """While inside, the process of the first replica to name its own is killed once so many shards are there; the list then holds it."""
+    killed: list[int] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.002):
+            if len(list((run.folder / "completions").glob("*/[!.]*.parquet"))) >= at_shards:
+                found = re.search(r"process (\d+) on", (run.folder / "logs" / "engine-simulated-0.log").read_text())
+                assert found
+                os.kill(int(found[1]), signal.SIGKILL)
+                killed.append(int(found[1]))
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        watcher.join()
+
+
+@contextlib.contextmanager
+def three_nodes(num_gpus: int = 0) -> Iterator[str]:
+    """The address of a Ray cluster of three nodes on this machine, each with a core."""
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": num_gpus, "include_dashboard": False})
+    try:
+        for _ in range(2):
+            nodes.add_node(num_cpus=1, num_gpus=num_gpus)
+        yield nodes.address
+    finally:
+        nodes.shutdown()
 
 
 def test_a_checkpoint_that_changed_after_the_plan_is_refused(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
@@ -162,24 +259,6 @@ def test_a_checkpoint_that_changed_after_the_plan_is_refused(simulated_run: Run,
     run.manifest_path.write_text(json.dumps(manifest))
     with pytest.raises(DataError, match=r"weights in .* changed since the run was planned"):
         generate.generate(run, simulated_spec, Reporter())
-
-
-def test_there_are_never_more_replicas_than_shards() -> None:
-    assert place(EngineSpec(), {}, GPUS, shards=3).num_replicas == 3
-
-
-@pytest.mark.parametrize(
-    ("engine", "model", "resources"),
-    [
-        ({"replicas": 9}, {}, GPUS),
-        ({"device": "gpu"}, {}, CPU),
-        ({}, {"tensor_parallel_size": 16}, GPUS),
-        ({"replicas": 4, "threads": 4}, {}, CPU),
-    ],
-)
-def test_more_than_the_machine_has_is_refused(engine: dict[str, object], model: dict[str, object], resources: cluster.Resources) -> None:
-    with pytest.raises(EngineError, match=r"Ray has|Ray's"):
-        place(EngineSpec.model_validate(engine), model, resources)
 
 
 SLOW = """
@@ -232,9 +311,8 @@ def conftest_sweep() -> str:
 def test_the_simulated_backend_is_what_a_replica_gets(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     composer = Composer(simulated_run, simulated_spec, simulated_spec.models[0])
     assert simulated_run.engine_facts("simulated")["backend"] == "simulated"
-    row = simulated_run.plan_table("requests").row(0, named=True)
-    request = composer.request(row)
+    request = composer.request(0)
     assert simulated_spec.models[0].simulated is not None
-    [output] = SimulatedEngine(simulated_spec.models[0].simulated, composer.asked).generate(iter([request]))
+    [output] = SimulatedEngine(simulated_spec.models[0].simulated, composer.pretended).generate(iter([request]))
     assert output.num_prompt_tokens == len(request.token_ids)
     assert stages.spec_of(simulated_run).models == simulated_spec.models

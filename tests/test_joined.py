@@ -1,7 +1,9 @@
 """Runs under several engine settings are joined by what they measured, and refused where they measured different things."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,11 +21,37 @@ FACTS = {
 }
 
 
-def run_in(folder: Path, *runs: synthetic.Run, items_hash: str = "a", facts: dict[str, object] | None = None) -> Path:
+SWEEP = {"calendar": {"step": 1}, "conditions": {"wordings": ["none"]}, "tasks": [{"name": "mmlu", "limit": None}]}
+MODEL = {"dtype": "auto", "batch_invariant": True, "thinking_tokens": 0, "sampling": {"temperature": 0.0}}
+
+
+def settings_of(folder: Path, *runs: synthetic.Run) -> dict[str, Any]:
+    """What a manifest says the results depend on."""
+    models = sorted({r.model for r in runs})
+    return {
+        "sweep": {**SWEEP, "name": folder.name, "engine": {"name": runs[0].engine}, "models": [{**MODEL, "name": m} for m in models]},
+        "tasks": {f"{r.task}.{r.style}": {"items_hash": "a", "max_tokens": 1} for r in runs},
+        "checkpoints": {m: {"tokenizer.json": "t", "commit": "c"} for m in models},
+        "versions": {"datesweep": folder.name},
+    }
+
+
+def changed(folder: Path, path: Sequence[str | int], value: object) -> Path:
+    """The run in `folder` after the setting at `path`, its keys and positions, became `value`."""
+    run = store.Run(folder)
+    manifest = run.manifest()
+    place: Any = manifest["settings"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    store.write_json(manifest, run.manifest_path)
+    return folder
+
+
+def run_in(folder: Path, *runs: synthetic.Run, facts: dict[str, object] | None = None) -> Path:
     """A run folder as the stages leave it, of made-up answers."""
     run, parts = store.Run(folder), synthetic.parts(*runs)
-    manifest = {"settings": {"tasks": {f"{r.task}.{r.style}": {"items_hash": items_hash} for r in runs}}}
-    store.write_json(manifest, run.manifest_path)
+    store.write_json({"settings": settings_of(folder, *runs)}, run.manifest_path)
     store.write_parquet(parts["variants"], folder / "plan" / "variants.parquet")
     for model in {r.model for r in runs}:
         store.write_json(facts or FACTS, folder / "engines" / f"{model}.json")
@@ -101,23 +129,78 @@ def test_two_models_may_share_an_engine_name(tmp_path: Path) -> None:
 
 def test_runs_of_other_items_are_refused(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
-    second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0), items_hash="b")
-    with pytest.raises(StoreError, match=r"ask other items \(mmlu.zero_shot\)"):
+    second = changed(run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0)), ["tasks", "mmlu.zero_shot", "items_hash"], "b")
+    with pytest.raises(StoreError, match=r'tasks.mmlu.zero_shot.items_hash: was "a", now "b"\n.*Join runs of one sweep'):
         joined.joined([first, second])
 
 
 def test_runs_of_other_tasks_are_refused(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
     second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0), synthetic.Run(engine="e2", task="gsm8k", num_dates=0))
-    with pytest.raises(StoreError, match=r"ask other items \(gsm8k.zero_shot\)"):
+    with pytest.raises(StoreError, match=r"tasks.gsm8k.zero_shot: was null"):
         joined.joined([first, second])
 
 
 def test_runs_of_other_dates_are_refused(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=2))
     second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=3))
-    with pytest.raises(StoreError, match=r"other variants \(1 are not in both, the first: iso:2024-01-03\)"):
+    with pytest.raises(StoreError, match=r"variants 1 are not in both, the first: iso:2024-01-03"):
         joined.joined([first, second])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (["tasks", "mmlu.zero_shot", "max_tokens"], 64, "tasks.mmlu.zero_shot.max_tokens: was 1, now 64"),
+        (["sweep", "tasks", 0, "limit"], 3, "sweep.tasks.0.limit: was null, now 3"),
+        (["sweep", "calendar", "step"], 7, "sweep.calendar.step: was 1, now 7"),
+        (["sweep", "models", 0, "thinking_tokens"], 9, "models.m.thinking_tokens: was 0, now 9"),
+        (["sweep", "models", 0, "sampling", "temperature"], 0.7, "models.m.sampling.temperature: was 0.0, now 0.7"),
+        (["checkpoints", "m", "commit"], "d", 'checkpoints.m.commit: was "c", now "d"'),
+    ],
+)
+def test_runs_that_differ_in_more_than_the_engine_are_refused(tmp_path: Path, path: list[str | int], value: object, said: str) -> None:
+    folders = batches(tmp_path, num_dates=0)
+    changed(folders[2], path, value)
+    with pytest.raises(StoreError, match=rf"(?s)b1 and .*b4 differ in more than the engine.*{said}"):
+        joined.joined(folders)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["sweep", "name"], "another"),
+        (["sweep", "engine"], {"dtype": "float16"}),
+        (["sweep", "models", 0, "dtype"], "float16"),
+        (["sweep", "models", 0, "batch_invariant"], False),
+        (["versions", "datesweep"], "9"),
+    ],
+)
+def test_what_the_engine_settings_decide_may_differ(tmp_path: Path, path: list[str | int], value: object) -> None:
+    folders = batches(tmp_path, num_dates=0)
+    assert joined.joined([folders[0], changed(folders[1], path, value)]).height
+
+
+def test_a_model_is_compared_among_the_runs_that_have_it(tmp_path: Path) -> None:
+    first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
+    others = [
+        run_in(tmp_path / e, synthetic.Run(engine=e, num_dates=0), synthetic.Run(model="n", engine=e, num_dates=0)) for e in ("e2", "e3")
+    ]
+    assert joined.joined([first, *others]).height
+    changed(others[1], ["sweep", "models", 1, "thinking_tokens"], 5)
+    assert joined.joined([first, others[1]]).height, "the first run lacks that model"
+    with pytest.raises(StoreError, match=r"(?s)e2 and .*e3 differ.*models.n.thinking_tokens"):
+        joined.joined([first, *others])
+
+
+def test_the_table_names_the_series_that_only_one_engine_scored(tmp_path: Path) -> None:
+    x, y = ({"engine": "e1", "num_dates": 1, "model": model} for model in ("x", "y[red]"))
+    both = run_in(tmp_path / "a", synthetic.Run(**x), synthetic.Run(**y))  # type: ignore[arg-type]
+    one = run_in(tmp_path / "b", synthetic.Run(**x | {"engine": "e2"}))  # type: ignore[arg-type]
+    frame = joined.joined([both, one])
+    assert joined.left_out(frame).select("model", "engine", "task", "metric").rows() == [("y[red]", "e1", "mmlu", "accuracy")]
+    assert "left out, scored under one engine only: y[red] under e1 (mmlu)" in printed(frame)
+    assert "left out" not in printed(frame.filter(pl.col("model") == "x"))
 
 
 def test_a_run_that_is_not_analysed_is_refused(tmp_path: Path) -> None:
@@ -155,11 +238,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         joined.write(pl.DataFrame(), tmp_path / "x.xlsx")
 
 
-def test_the_terminal_table_fits_80_columns_and_has_every_row(tmp_path: Path) -> None:
-    frame = joined.joined(batches(tmp_path, model="model[red]-of-some-size", num_dates=2, metrics=("accuracy", "ece")))
+def printed(frame: pl.DataFrame) -> str:
+    """The table as a terminal of 80 columns shows it."""
     console = Console(width=80, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - rich keeps it open
     console.print(joined.table(frame))
-    text = console.export_text()
+    return console.export_text()
+
+
+def test_the_terminal_table_fits_80_columns_and_has_every_row(tmp_path: Path) -> None:
+    frame = joined.joined(batches(tmp_path, model="model[red]-of-some-size", num_dates=2, metrics=("accuracy", "ece")))
+    text = printed(frame)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "model[red]" in text
     for row in joined.variation(frame).iter_rows(named=True):

@@ -315,7 +315,11 @@ def test_worked_examples_are_finished_turns_before_the_item(make: Make, model: s
 @pytest.mark.parametrize("placement", ["system_start", "system_end", "user_start", "user_end"])
 def test_wherever_the_date_stands_token_ids_differ_between_dates_only_there(make: Make, model: str, placement: str) -> None:
     builder = make(model)
-    assert builder.own_dates(placement) == []
+    assert (
+        builder.own_dates(tasks.get("mmlu"), MCQA, on(placements=[placement]))
+        == builder.own_dates(tasks.get("mmlu"), MCQA, control())
+        == []
+    )
     for wording in ("none", "helpful"):
         prompt = asked(builder, on(placements=[placement], wordings=[wording]))
         prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-03-05", "2024-12-31"], placement)
@@ -386,7 +390,7 @@ def test_in_native_mode_the_official_template_shows_the_swept_date_in_its_own_sl
     builder, (date_format, expected) = make(model), NATIVE[FAMILY_OF[model]]
     variant = on(date_format=date_format, placements=["template"])
     assert asked(builder, variant).text(variant.date_text) == expected
-    assert builder.own_dates("template") == []
+    assert builder.own_dates(tasks.get("mmlu"), MCQA, variant) == []
 
 
 @pytest.mark.parametrize("model", FAMILIES["gpt_oss"].models)
@@ -407,9 +411,9 @@ def test_a_model_whose_template_has_no_date_has_no_native_mode(make: Make, model
 @native_models
 def test_the_official_template_that_writes_a_date_of_its_own_is_refused_in_paper_mode(make: Make, model: str) -> None:
     own = {"llama31": "26 Jul 2024", "gpt_oss": "2024-07-26"}[FAMILY_OF[model]]
-    with pytest.raises(PromptError, match=rf"model {model}: its chat template writes a date of its own, {own}"):
-        make(model, paper=None).own_dates()
-    assert make(model, paper=None, own_date="keep").own_dates() == [own]
+    with pytest.raises(PromptError, match=rf"model {model}, .*the chat template writes a date of its own, {own}"):
+        make(model, paper=None).own_dates(tasks.get("mmlu"), MCQA, on())
+    assert make(model, paper=None, own_date="keep").own_dates(tasks.get("mmlu"), MCQA, on()) == [own]
 
 
 def test_a_role_that_the_template_does_not_take_is_an_error(make: Make) -> None:
@@ -493,12 +497,13 @@ def test_the_official_template_renders_as_the_familys_here(model: str) -> None:
     folder = fetched(str(spec_of(model).weights.hub))
     official, ours = (PromptBuilder(spec_of(model), folder) for _ in range(2))
     ours.tokenizer.chat_template = (TEMPLATES / f"{FAMILY_OF[model]}.jinja").read_text()
+    slotted = on(date_format="day_month_year", placements=["template"])
     for shape, turns in SHAPES.items():
-        expected = official.render(turns, "template", DAY, "05 Mar 2024")
-        assert ours.render(turns, "template", DAY, "05 Mar 2024") == expected, shape
+        expected = official.render(turns, slotted)
+        assert ours.render(turns, slotted) == expected, shape
         if FAMILY_OF[model] == "llama31" and turns[0]["role"] == "system":
             undated = expected.replace("Cutting Knowledge Date: December 2023\nToday Date: 05 Mar 2024\n\n", "")
-            assert official.render(turns) == undated, f"{shape}: paper mode leaves out the date lines and nothing else"
+            assert official.render(turns, on()) == undated, f"{shape}: paper mode leaves out the date lines and nothing else"
 
 
 @online

@@ -57,6 +57,14 @@ def test_a_sweep_can_be_asked_of_another_model(tmp_path: Path) -> None:
     assert [m.name for m in narrowing.narrow(spec, models=f"simulated,{path}").models] == ["simulated", "mine"]
 
 
+def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
+    spec = settings.load_sweep(write(tmp_path, GOOD))
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "simulated"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n')
+    with pytest.raises(ConfigError, match=r"--models.*two model files say name = 'simulated'"):
+        narrowing.narrow(spec, models=f"simulated,{path}")
+
+
 def test_no_dates_leaves_the_control(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     assert narrowing.narrow(spec, days="0").calendar.days() == []
@@ -77,9 +85,31 @@ def test_an_engine_setting_gets_a_name_of_its_own_unless_it_is_given_one(tmp_pat
     assert narrowing.set_engine(spec, None) is spec
 
 
+def test_settings_that_change_no_result_leave_the_name(tmp_path: Path) -> None:
+    spec = settings.load_sweep(write(tmp_path, GOOD + '[engine]\nname = "a100"\n'))
+    engine = narrowing.set_engine(spec, "replicas=2,threads=1").engine
+    assert (engine.replicas, engine.threads, engine.name) == (2, 1, "a100")
+    assert narrowing.set_engine(spec, "replicas=2,dtype=float16").engine.name == "dtype-float16"
+
+
+@pytest.mark.parametrize(("given", "name"), [("4", "4"), ("2024-01-05", "2024-01-05"), ('"4"', "4"), ("true", "true"), ("1.50", "1.50")])
+def test_an_engine_name_is_text_whatever_it_looks_like(tmp_path: Path, given: str, name: str) -> None:
+    spec = settings.load_sweep(write(tmp_path, GOOD))
+    assert narrowing.set_engine(spec, f"name={given},max_num_seqs=4").engine.name == name
+
+
 @pytest.mark.parametrize(
     ("given", "word"),
-    [("max_num_seq=4", "did you mean 'max_num_seqs'"), ("max_num_seqs=many", "a number from 1|a whole number"), ("dtype=fp16", "float16")],
+    [
+        ("max_num_seq=4", "did you mean 'max_num_seqs'"),
+        ("max_num_seqs=many", "a number from 1|a whole number"),
+        ("dtype=fp16", "float16"),
+        ("max_num_seqs=4,dtype=float16,max_num_seqs=8", "max_num_seqs is given twice"),
+        ("", r"--engine: given '', where '' is no setting; allowed: as in max_num_seqs=4"),
+        ("max_num_seqs=4,", r"'' is no setting"),
+        ("max_num_seqs", r"'max_num_seqs' is no setting"),
+        ("dtype= ", r"'dtype= ' is no setting"),
+    ],
 )
 def test_an_engine_setting_that_is_none_is_refused(tmp_path: Path, given: str, word: str) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))

@@ -150,12 +150,37 @@ def test_a_template_that_reads_the_clock_gets_the_pinned_one(
     assert "Today: 26 July 2024" in first.before
 
 
-def test_a_template_with_a_date_of_its_own_is_noticed(builder: PromptBuilder, with_template: Callable[..., PromptBuilder]) -> None:
-    assert builder.own_dates() == []
-    for template, date in ((CLOCKED, "26 July 2024"), ("{{ 'Today Date: 26 Jul 2024\n' }}" + CHATML, "26 Jul 2024")):
-        assert with_template(template, own_date="keep").own_dates() == [date]
-        with pytest.raises(PromptError, match=f"writes a date of its own, {date}.*`paper`"):
-            with_template(template).own_dates()
+def own_dates(builder: PromptBuilder, under: Variant | None = None) -> list[str]:
+    return builder.own_dates(MMLU, ITEM, under or variant())
+
+
+def test_a_template_without_a_date_has_none(builder: PromptBuilder) -> None:
+    assert own_dates(builder) == own_dates(builder, CONTROL) == []
+
+
+@pytest.mark.parametrize(
+    "date", ["26 Jul 2024", "26 July 2024", "Jul 26 2024", "July 26, 2024", "29-04-2026", "29.04.2026", "2024/7/26", "26. July 2024"]
+)
+def test_a_template_with_a_date_of_its_own_is_noticed(with_template: Callable[..., PromptBuilder], date: str) -> None:
+    template = f"{{{{ 'Today Date: {date}\n' }}}}" + CHATML
+    assert own_dates(with_template(template, own_date="keep")) == [date]
+    with pytest.raises(PromptError, match=f"writes a date of its own, {date}, beside the swept one.*`paper`"):
+        own_dates(with_template(template))
+
+
+def test_a_template_that_reads_the_clock_in_whatever_form_is_noticed(with_template: Callable[..., PromptBuilder]) -> None:
+    assert own_dates(with_template(CLOCKED, own_date="keep")) == ["26 July 2024"]
+    with pytest.raises(PromptError, match="the clock's time"):
+        own_dates(with_template("{{ 'It is ' + strftime_now('%A') + '.\n' }}" + CHATML))
+
+
+def test_a_date_that_a_template_writes_only_without_a_system_message_is_noticed(with_template: Callable[..., PromptBuilder]) -> None:
+    odd = with_template("{{ 'Today is 2024-07-26.\n' if messages[0]['role'] != 'system' }}" + CHATML, control_system="omit")
+    assert own_dates(odd) == []
+    with pytest.raises(PromptError, match="2024-07-26, in a prompt that is to have none"):
+        own_dates(odd, CONTROL)
+    with pytest.raises(PromptError, match="2024-07-26, beside the swept one"):
+        own_dates(odd, variant(placements=["user_start"]))
 
 
 def test_labels_are_the_single_tokens_that_follow_the_prompt(builder: PromptBuilder) -> None:
@@ -233,7 +258,7 @@ def test_native_mode_puts_the_date_into_the_templates_own_slot(with_template: Ca
         (CLOCKED.replace("%d %B %Y", "%Y-%m-%d"), "clock", "iso"),
     ):
         odd = with_template(template, date_slot=slot, paper=CHATML)
-        assert odd.own_dates("template") == []
+        assert own_dates(odd, variant(date_format, placements=["template"])) == []
         native = odd.item_prompt(MMLU, ITEM, variant(date_format, placements=["template"]))
         assert native.before == "Today: "
         assert "Current date" not in native.after
@@ -257,7 +282,7 @@ def test_native_mode_needs_a_slot(builder: PromptBuilder) -> None:
 def test_native_mode_refuses_a_template_with_a_second_date(with_template: Callable[..., PromptBuilder]) -> None:
     odd = with_template("{{ 'Made on 3 May 2023.\n' }}" + SLOTTED, date_slot="date_string", paper=CHATML)
     with pytest.raises(PromptError, match="3 May 2023"):
-        odd.own_dates("template")
+        own_dates(odd, variant("day_month_year", placements=["template"]))
 
 
 def test_bare_labels_stand_at_the_start_of_the_assistants_turn(demo_folder: Path) -> None:

@@ -39,7 +39,7 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
         locations=["none", "lima"],
     )
     benchmarks = [load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")]
-    found = proofs.check_prompts(model, benchmarks, variants.variants(DATES, conditions), lambda text: None)
+    found = proofs.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [], lambda text: None)
     assert set(found["label_token_ids"]) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
     assert found["label_token_ids"]["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
 
@@ -47,7 +47,7 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
 def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:
     [model], slot = simulated_spec.models, ConditionsSpec(placements=["template"])
     with pytest.raises(PromptError, match="placement `template` needs a template with a date of its own"):
-        proofs.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), lambda text: None)
+        proofs.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), [], lambda text: None)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,10 @@ def test_every_shipped_sweep_loads(path: Path) -> None:
         ('[calendar]\nleap_day = "skp"', ["calendar.leap_day", "'skip' or 'keep'", "did you mean 'skip'"]),
         ("[engine]\nreplicas = 0", ["engine.replicas", "a number from 1 or 'auto'"]),
         ('[[tasks]]\nname = "mmul"', ["tasks.1.name", "allowed: arc_challenge", "did you mean 'mmlu'"]),
-        ('[[tasks]]\nname = "mmlu"', ["given twice"]),
+        ('[[tasks]]\nname = "mmlu"', ["tasks: mmlu.zero_shot is given twice"]),
+        ('[calendar]\nformats = ["iso", "slashes", "iso"]', ["calendar.formats: iso is given twice"]),
+        ("[calendar]\ndates = [2024-01-05, 2024-01-05]", ["calendar.dates: 2024-01-05 is given twice"]),
+        ("[calendar]\nyears = [2023, 2023]", ["calendar.years: 2023 is given twice"]),
         ('name = "a/b"', ["name", "letters, digits"]),
         ("[calendar]\nfirst = 2024-01-01T00:00:00", ["calendar.first", "allowed: a date like"]),
         ("nme = 3", ["nme", "given 3", "did you mean 'name'"]),
@@ -90,6 +94,19 @@ def test_a_list_of_tasks_that_is_none_is_a_fault(tmp_path: Path) -> None:
     assert "tasks: given 3; allowed: a list" in fault_of(tmp_path, 'name = "x"\nmodels = ["simulated"]\ntasks = 3\n')
 
 
+def test_a_single_table_of_tasks_is_told_its_brackets(tmp_path: Path) -> None:
+    assert "allowed: a list of tables, each headed [[tasks]]" in fault_of(tmp_path, GOOD.replace("[[tasks]]", "[tasks]"))
+    assert "tasks: missing; it must be given, as one table headed [[tasks]]" in fault_of(tmp_path, 'name = "x"\nmodels = ["simulated"]\n')
+
+
+def test_styles_that_tasks_do_not_offer_name_the_file_and_the_key(tmp_path: Path) -> None:
+    styled = 'style = "cot"\n[[tasks]]\nname = "gsm8k"\nstyle = "cot"\n[[tasks]]\nname = "arc_challenge"\nstyle = "cot"\n'
+    message = fault_of(tmp_path, GOOD + styled)
+    assert message.startswith("2 faults")
+    assert f"{tmp_path / 'sweep.toml'}: tasks.1.style: given 'cot'; allowed for task gsm8k: zero_shot" in message
+    assert "tasks.2.style: given 'cot'; allowed for task arc_challenge: zero_shot, five_shot" in message
+
+
 def test_two_model_files_of_one_name_are_a_fault(tmp_path: Path) -> None:
     for name in ("a.toml", "b.toml"):
         write(tmp_path, 'name = "same"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n', name)
@@ -103,6 +120,22 @@ def test_text_that_is_not_toml_is_reported_with_its_place(tmp_path: Path) -> Non
 def test_an_unknown_sweep_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'demo'"):
         settings.load_sweep("demmo")
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("paper/paper-size/table5-wordign", "'paper/paper-size/table5-wording'"),
+        ("configs/sweeps/paper/paper-size/table5-wordign.toml", "'paper/paper-size/table5-wording'"),
+        ("table5-wordign", "'paper/full-size/table5-wording' or 'paper/paper-size/table5-wording'"),
+        ("figure14", "'paper/full-size/figure14-location' or 'paper/paper-size/figure14-location'"),
+        ("paper/paper-size/table1", "'paper/paper-size/table1-mcqa'"),
+        ("full-year", "'full-year-cpu'"),
+    ],
+)
+def test_an_unknown_sweep_in_a_folder_names_the_nearest(given: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"no sweep file {given!r} (did you mean {hint}?)")):
+        settings.load_sweep(given)
 
 
 def test_the_mirror_is_relative_to_the_sweep_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pipeline import tasks
 from pipeline.config import SimulatedSpec
 from pipeline.records import Item, Request, Sampling
-from pipeline.simulated import Asked, SimulatedEngine
+from pipeline.simulated import Pretended, SimulatedEngine
 
 ONE = Sampling(max_tokens=1, temperature=0.0, top_p=1.0, top_k=0, seed=None)
 
@@ -25,7 +25,7 @@ YEAR = [datetime.date(2024, 1, 1) + datetime.timedelta(days=7 * i) for i in rang
 
 
 def accuracy(spec: SimulatedSpec, day: datetime.date | None) -> float:
-    simulated = SimulatedEngine(spec, lambda position: Asked(task=tasks.get("mmlu"), item=ITEMS[position], date=day))
+    simulated = SimulatedEngine(spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=day))
     return sum(simulated.is_right(item, day) for item in ITEMS) / len(ITEMS)
 
 
@@ -43,7 +43,7 @@ def test_a_planted_effect_follows_the_year_and_none_leaves_it_flat() -> None:
 
 def test_simulated_outputs_repeat_and_choose_the_right_label_when_right() -> None:
     spec = SimulatedSpec(accuracy=0.5)
-    simulated = SimulatedEngine(spec, lambda position: Asked(task=tasks.get("mmlu"), item=ITEMS[position], date=YEAR[0]))
+    simulated = SimulatedEngine(spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=YEAR[0]))
     first = {o.position: o.label_logprobs for o in simulated.generate(iter([request(i) for i in range(50)]))}
     second = {o.position: o.label_logprobs for o in simulated.generate(iter([request(i) for i in reversed(range(50))]))}
     assert first == second

@@ -17,12 +17,24 @@ def mean_percent(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, 100 * sums[..., 0] / np.maximum(counts, 1), np.nan)
 
 
-def cells(outcomes: list[list[float]]) -> np.ndarray:
+def dense(outcomes: list[list[float]]) -> np.ndarray:
     return np.array(outcomes, dtype=np.float64)[:, :, None]
 
 
+def cells(outcomes: np.ndarray) -> stats.Cells:
+    """(num_items, num_dates, num_stats) statistics, NaN where there is no outcome."""
+    rows, is_missing = outcomes.reshape(-1, outcomes.shape[2]), np.isnan(outcomes[:, :, 0])
+    values, places = stats.nonzero(np.nan_to_num(rows))
+    index = np.where(is_missing, -1, np.arange(len(rows)).reshape(is_missing.shape))
+    return stats.Cells(index=index, values=values, places=places, num_stats=outcomes.shape[2])
+
+
+def score(outcomes: np.ndarray) -> np.ndarray:
+    return stats.scores_by_date(cells(outcomes), mean_percent)
+
+
 def chance(outcomes: np.ndarray, num_draws: int = 200, seed: int = 0) -> np.ndarray:
-    return stats.chance_deltas(outcomes, mean_percent, num_draws=num_draws, seed=seed)
+    return stats.chance_deltas(cells(outcomes), mean_percent, num_draws=num_draws, seed=seed)
 
 
 def all_deltas(outcomes: np.ndarray) -> list[float]:
@@ -36,7 +48,7 @@ def all_deltas(outcomes: np.ndarray) -> list[float]:
             row[have] = item[list(order)]
             shuffled.append(row)
         ways.append(shuffled)
-    return [float(stats.value_range(stats.scores_by_date(np.stack(rows)[:, :, None], mean_percent))) for rows in itertools.product(*ways)]
+    return [float(stats.value_range(score(np.stack(rows)[:, :, None]))) for rows in itertools.product(*ways)]
 
 
 outcome_arrays = hnp.arrays(
@@ -53,36 +65,79 @@ outcome_arrays = hnp.arrays(
     ids=["complete", "with gaps"],
 )
 def test_chance_deltas_follow_the_distribution_over_all_shuffles(outcomes: list[list[float]]) -> None:
-    values = np.round(all_deltas(cells(outcomes)), 6)
-    draws = np.round(chance(cells(outcomes), num_draws=8000), 6)
+    values = np.round(all_deltas(dense(outcomes)), 6)
+    draws = np.round(chance(dense(outcomes), num_draws=8000), 6)
     assert set(draws) <= set(values)
     for value in set(values):
         assert np.mean(draws == value) == pytest.approx(np.mean(values == value), abs=0.025)
 
 
-@given(outcome_arrays, st.integers(1, 400))
-def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(outcomes: np.ndarray, block_bytes: int) -> None:
+@given(outcome_arrays, st.integers(1, 40), st.integers(1, 5))
+def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(outcomes: np.ndarray, group_cells: int, per_shuffle: int) -> None:
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def spy(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
         seen.append((sums, counts))
         return mean_percent(sums, counts)
 
-    before = outcomes.copy()
+    found = cells(outcomes)
+    before = found.index.copy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "_BLOCK_BYTES", block_bytes)
-        stats.chance_deltas(outcomes, spy, num_draws=3, seed=1)
-    (sums, counts), present = seen[0], ~np.isnan(outcomes[:, :, 0])
-    assert (counts == present.sum(axis=0)).all()
-    assert (sums[:, :, 0].sum(axis=1) == np.nansum(outcomes)).all()
-    assert (sums[:, :, 0] <= counts).all()
-    np.testing.assert_array_equal(outcomes, before)
+        patch.setattr(stats, "_GROUP_CELLS", group_cells)
+        patch.setattr(stats, "_DRAWS_PER_SHUFFLE", per_shuffle)
+        stats.chance_deltas(found, spy, num_draws=3, seed=1)
+    present = ~np.isnan(outcomes[:, :, 0])
+    assert sum(len(sums) for sums, _ in seen) == 3
+    for sums, counts in seen:
+        assert (counts == present.sum(axis=0)).all()
+        assert (sums[:, :, 0].sum(axis=1) == np.nansum(outcomes)).all()
+        assert (sums[:, :, 0] <= counts).all()
+    np.testing.assert_array_equal(found.index, before)
+
+
+@pytest.mark.parametrize("per_shuffle", [1, 40])
+def test_draws_by_groups_of_items_follow_the_same_distribution(per_shuffle: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    outcomes = (rng.random((300, 12, 1)) < rng.uniform(0.05, 0.95, (300, 1, 1))).astype(np.float64)
+    outcomes[:40, :3] = np.nan
+    alone = chance(outcomes, num_draws=4000, seed=1)
+    monkeypatch.setattr(stats, "_GROUP_CELLS", 24 * 12)
+    monkeypatch.setattr(stats, "_DRAWS_PER_SHUFFLE", per_shuffle)
+    grouped = chance(outcomes, num_draws=4000, seed=2)
+    assert grouped.mean() == pytest.approx(alone.mean(), rel=0.02)
+    assert grouped.std() == pytest.approx(alone.std(), rel=0.08)
+    for share in (0.05, 0.5, 0.95):
+        assert np.quantile(grouped, share) == pytest.approx(np.quantile(alone, share), rel=0.04)
+
+
+def test_groups_do_not_keep_what_their_items_have_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    # All items are right on the same date: sums of groups that were not shuffled first would keep that peak, and no group has fewer items.
+    outcomes = np.zeros((200, 10, 1))
+    outcomes[:, 4] = 1
+    monkeypatch.setattr(stats, "_GROUP_CELLS", 10)
+    assert chance(outcomes, num_draws=20).max() < 50
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(0, 5), st.integers(1, 6)), elements=st.floats(-9, 9)), st.data())
+def test_cells_stand_for_the_statistics_they_were_made_of(outcomes: np.ndarray, data: st.DataObject) -> None:
+    missing = data.draw(hnp.arrays(np.bool_, outcomes.shape[:2]))
+    outcomes[missing] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "_BLOCK_CELLS", data.draw(st.integers(1, 20)))
+        found = cells(outcomes)
+        np.testing.assert_array_equal(found.counts, (~missing).sum(axis=0))
+        expected = np.zeros(outcomes.shape[1:])
+        for item in np.nan_to_num(outcomes):
+            expected += item  # one after the other: equal to the last bit
+        np.testing.assert_array_equal(found.sums(), expected)
+        shown = [item[~np.isnan(item[:, 0])] for item in outcomes]
+        assert found.varying().tolist() == [bool(len(item)) and bool((item != item[0]).any()) for item in shown]
 
 
 def test_the_statistics_of_one_outcome_move_together() -> None:
     first = np.random.default_rng(0).integers(0, 9, (20, 8)).astype(np.float64)
     both = np.stack([first, 9 - first], axis=2)
-    draws = stats.chance_deltas(both, lambda sums, counts: sums.sum(axis=-1) / counts, num_draws=20, seed=0)
+    draws = stats.chance_deltas(cells(both), lambda sums, counts: sums.sum(axis=-1) / counts, num_draws=20, seed=0)
     assert (draws == 0).all()
 
 
@@ -100,7 +155,7 @@ def test_items_that_never_vary_leave_no_range() -> None:
 def test_a_date_that_lost_items_is_compared_with_draws_that_lost_the_same() -> None:
     # The last date has only the items that are always right: its score of 100 is an effect of what is missing, not of the date.
     outcomes = np.array([[1.0] * 6] * 5 + [[0, 0, 0, 0, 0, np.nan]] * 5)[:, :, None]
-    observed = float(stats.value_range(stats.scores_by_date(outcomes, mean_percent)))
+    observed = float(stats.value_range(score(outcomes)))
     assert observed == 50
     assert stats.p_value(chance(outcomes), observed) == 1
 
@@ -110,7 +165,7 @@ def test_a_true_null_is_rejected_no_more_often_than_stated() -> None:
     rejected = 0
     for seed in range(num_sets):
         outcomes = (rng.random((30, 10, 1)) < rng.uniform(0.1, 0.9, (30, 1, 1))).astype(np.float64)
-        delta = float(stats.value_range(stats.scores_by_date(outcomes, mean_percent)))
+        delta = float(stats.value_range(score(outcomes)))
         rejected += stats.p_value(chance(outcomes, num_draws=99, seed=seed), delta) <= 0.05
     assert rejected <= scipy.stats.binom.ppf(0.999, num_sets, 0.05)
 

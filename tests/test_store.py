@@ -1,16 +1,25 @@
 import multiprocessing
 import os
+import pickle
+import shutil
 import signal
+import threading
 import time
+import uuid
 from pathlib import Path
 
 import polars as pl
 import pytest
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import store
+from pipeline import generate, places, score, stages, store
+from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
+from pipeline.places import Place, Remote
+from pipeline.progress import Reporter
 from pipeline.store import Run
 
 JSON = st.recursive(
@@ -96,3 +105,239 @@ def test_tables_are_written_as_parquet_and_csv(tmp_path: Path) -> None:
     run.write_table("t", pl.DataFrame({"a": [1.5, None], "b": [[1], [2]], "c": ["x", "y"]}))
     assert run.tables()["t"]["a"].to_list() == [1.5, None]
     assert (tmp_path / "tables" / "t.csv").read_text() == "a,c\n1.500000,x\n,y\n", "list columns are for parquet alone"
+
+
+KINDS = ("path", "file", "memory")
+"""A run folder as a local path, a URL that other processes can read too, and a URL that Polars cannot read by itself."""
+
+
+def place_of(kind: str, tmp_path: Path) -> Place:
+    urls = {"file": f"file://{tmp_path}/a [run]", "memory": f"memory://{uuid.uuid4()}/a [run]"}
+    return places.place(urls[kind]) if kind in urls else tmp_path / "a [run]"
+
+
+@pytest.fixture(params=KINDS)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return place_of(request.param, tmp_path)
+
+
+@pytest.fixture(params=KINDS[1:])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
+    found = place_of(request.param, tmp_path)
+    assert isinstance(found, Remote)
+    return found
+
+
+def test_a_plan_is_read_back_as_it_was_written(folder: Place) -> None:
+    tables = {name: pl.DataFrame({"of": [name]}) for name in store.PLAN_TABLES} | {
+        "asked": pl.DataFrame({"task": ["t", "t"], "style": ["s", "s"], "item_id": ["a", "b"]}),
+        "arms": pl.DataFrame({"variant": ["control", "iso:2024-01-01"], "replicate": [0, 0]}),
+        "requests": pl.DataFrame({"shard": [0, 0, 1], "item": [0, 1, 1], "arm": [1, 1, 0]}),
+    }
+    run = Run(folder)
+    with run.locked():
+        assert not run.claim({"a": 1})
+        run.write_plan({"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": 2}, tables)
+    again = Run.open(folder)
+    assert again.claim({"a": 1})
+    with pytest.raises(StoreError, match="a: was 1, now 2"):
+        again.claim({"a": 2})
+    assert again.prompts() == {"m": 2}
+    assert again.shard_sizes() == {0: 2, 1: 1}
+    assert all(again.plan_table(name).equals(table) for name, table in tables.items())
+    assert again.requests().select("item_id", "variant").collect().rows() == [
+        ("a", "iso:2024-01-01"),
+        ("b", "iso:2024-01-01"),
+        ("b", "control"),
+    ]
+
+
+def test_completions_are_listed_and_read_in_one_order_wherever_they_are(folder: Place) -> None:
+    run, written = Run(folder), [("m-1", 0), ("m", 2), ("m", 10)]
+    for model, shard in written:
+        store.write_parquet(pl.DataFrame({"of": [f"{model}/{shard}"]}), run.completion_path(model, shard))
+    assert run.missing_shards("m", [0, 2, 10, 11]) == [0, 11]
+    assert run.missing_shards("other", [0]) == [0]
+    assert run.completions("m").collect()["of"].to_list() == ["m/2", "m/10"]
+    assert run.completions().collect()["of"].to_list() == ["m/2", "m/10", "m-1/0"]
+    with pytest.raises(StoreError, match="has no scores yet"):
+        run.scores()
+
+
+def test_small_files_and_tables_are_read_back(folder: Place) -> None:
+    run = Run(folder)
+    assert run.telemetry() == [] and run.tables() == {} and run.engine_facts("m") == {}
+    for shard in (1, 0):
+        store.write_json({"shard": shard}, run.telemetry_path("m", shard))
+    store.write_json({"vllm": "1"}, run.folder / "engines" / "m.json")
+    run.write_table("t", pl.DataFrame({"a": [1.5], "b": [[1]]}))
+    assert run.telemetry() == [{"shard": 0}, {"shard": 1}]
+    assert run.engine_facts("m") == {"vllm": "1"}
+    assert run.tables()["t"].rows() == [(1.5, [1])]
+    assert (run.folder / "tables" / "t.csv").read_text() == "a\n1.500000\n"
+
+
+def test_a_failed_write_leaves_the_old_file_alone(folder: Place) -> None:
+    store.write_json("old", folder / "x.json")
+    with pytest.raises(RuntimeError), store.replacing(folder / "x.json") as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert (folder / "x.json").read_text() == '"old"\n'
+    assert [path.name for path in folder.glob("*")] == ["x.json"]
+
+
+def test_an_upload_that_breaks_off_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(self: LocalFileSystem, local: str, path: str) -> None:
+        Path(path).write_text("half")
+        raise ConnectionResetError("the line went dead")
+
+    folder = places.place(f"file://{tmp_path}/run")
+    store.write_json("old", folder / "x.json")
+    monkeypatch.setattr(LocalFileSystem, "put_file", half)
+    with pytest.raises(StoreError, match=r"x\.json: ConnectionResetError: the line went dead"):
+        store.write_json("new", folder / "x.json")
+    assert (folder / "x.json").read_text() == '"old"\n'
+    assert [path.name for path in folder.glob("*.json")] == ["x.json"]
+
+
+def test_a_url_lists_what_a_path_lists(tmp_path: Path, remote: Remote) -> None:
+    local = tmp_path / "same"
+    for name in ("a/1.parquet", "a/2.json", "b/1.parquet", "b/c/3.parquet", "1.parquet"):
+        store.write_json(name, local / name)
+        store.write_json(name, remote / name)
+    for pattern in ("*", "*.parquet", "*/*.parquet", "a/*", "*/*/*.parquet", "none/*"):
+        expected = sorted(path.relative_to(local).as_posix() for path in local.glob(pattern) if path.is_file())
+        assert sorted(path.url.removeprefix(f"{remote.url}/") for path in remote.glob(pattern)) == expected
+    assert remote / "b" / "c" / "3.parquet" in set(remote.glob("*/*/*.parquet")), "what is listed equals what is named"
+
+
+def test_a_deleted_file_is_gone(remote: Remote) -> None:
+    store.write_json(1, remote / "x.json")
+    assert (remote / "x.json").is_file() and not remote.is_file()
+    (remote / "x.json").unlink()
+    assert not (remote / "x.json").is_file()
+    with pytest.raises(FileNotFoundError):
+        (remote / "x.json").read_bytes()
+
+
+def test_a_store_that_does_not_answer_is_an_error_and_not_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no")
+
+    run = Run("memory://closed/run")
+    monkeypatch.setattr(MemoryFileSystem, "info", refuse)
+    monkeypatch.setattr(MemoryFileSystem, "ls", refuse)
+    for ask in (lambda: run.claim({}), lambda: run.missing_shards("m", [0]), run.telemetry):
+        with pytest.raises(StoreError, match=r"memory://closed/run/.*PermissionError: no"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "shown"),
+    [
+        ("runs/demo", Path, "runs/demo"),
+        ("s3://bucket/run/", Remote, "s3://bucket/run"),
+        (Path("runs/demo"), Path, "runs/demo"),
+        (Remote("gs://bucket/run"), Remote, "gs://bucket/run"),
+    ],
+)
+def test_a_folder_is_remote_when_it_is_a_url(given: str | Place, kind: type, shown: str) -> None:
+    folder = Run(given).folder
+    assert (type(folder) is kind or isinstance(folder, kind)) and str(folder) == shown
+    assert pickle.loads(pickle.dumps(folder)) == folder  # noqa: S301 - our own bytes; replicas get it so
+
+
+def test_a_url_that_cannot_be_read_says_why() -> None:
+    with pytest.raises(StoreError, match=r"nosuch://bucket/run/manifest\.json: ValueError: Protocol not known: nosuch"):
+        Run.open("nosuch://bucket/run")
+    with pytest.raises(StoreError, match=r"memory://empty/run is no run folder \(it has no manifest.json\); `datesweep plan SWEEP`"):
+        Run.open("memory://empty/run")
+
+
+def test_logs_of_a_remote_run_are_local_and_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATESWEEP_CACHE", str(tmp_path))
+    first, other = Run("s3://bucket/run").logs, Run("s3://other/run").logs
+    assert first.is_relative_to(tmp_path) and first == Run("s3://bucket/run/").logs != other
+    assert Run("runs/demo").logs == Path("runs/demo/logs")
+
+
+@pytest.fixture
+def _quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in {"BEAT_S": 0.05, "DEAD_AFTER_S": 0.6, "SETTLE_S": 0.1}.items():
+        monkeypatch.setattr(places, name, seconds)
+
+
+@pytest.mark.usefixtures("_quick_leases")
+def test_a_remote_folder_in_use_is_refused_and_then_free(remote: Remote) -> None:
+    with Run(remote).locked():
+        with (
+            pytest.raises(StoreError, match=rf"another datesweep process \(.*process {os.getpid()}\) is working here"),
+            Run(remote).locked(),
+        ):
+            pass
+        assert (remote / ".lease").is_file()
+    assert not (remote / ".lease").is_file()
+    with Run(remote).locked():
+        pass
+
+
+@pytest.mark.usefixtures("_quick_leases")
+def test_a_lease_that_nobody_renews_is_taken_over(remote: Remote) -> None:
+    (remote / ".lease").create("gone, process 1; 00")
+    started = time.monotonic()
+    with Run(remote).locked():
+        assert time.monotonic() - started > places.DEAD_AFTER_S
+        assert f"process {os.getpid()}" in (remote / ".lease").read_text()
+    assert not (remote / ".lease").is_file()
+
+
+@pytest.mark.usefixtures("_quick_leases")
+def test_of_many_that_take_over_one_lease_at_once_one_gets_it(remote: Remote) -> None:
+    (remote / ".lease").create("gone, process 1; 00")
+    held, refused, done = [], [], threading.Event()
+
+    def work() -> None:
+        try:
+            with Run(remote).locked():
+                held.append(1)
+                done.wait(30)
+        except StoreError:
+            refused.append(1)
+            if len(refused) == 3:
+                done.set()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(held), len(refused)) == (1, 3)
+
+
+@pytest.mark.usefixtures("_quick_leases")
+def test_a_lease_that_was_lost_is_left_to_its_new_holder(remote: Remote) -> None:
+    with Run(remote).locked():
+        (remote / ".lease").write_text("other, process 2; 00")
+        time.sleep(4 * places.BEAT_S)
+        assert (remote / ".lease").read_text() == "other, process 2; 00"
+    assert (remote / ".lease").read_text() == "other, process 2; 00"
+
+
+def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+    run, reporter = Run(f"file://{tmp_path}/run"), Reporter()
+    with run.locked():
+        stages.make_plan(run, simulated_spec, reporter)
+        generate.generate(run, simulated_spec, reporter)
+        score.score(run, simulated_spec, reporter)
+        stages.analyse(run, simulated_spec, reporter)
+        page = stages.write_report(run, simulated_spec)
+    parts = ("plan", "engines", "completions", "scores", "tables", "manifest.json")
+    assert page.is_file() and files_of(tmp_path / "run", *parts) == files_of(simulated_run.folder, *parts)
+    assert not (tmp_path / "run" / "logs").exists() and list(run.logs.glob("engine-simulated-*.log"))
+    assert score.progress(run, simulated_spec)[0] == score.progress(simulated_run, simulated_spec)[0]
+    shutil.rmtree(run.logs)
+
+
+def files_of(folder: Path, *parts: str) -> dict[str, bytes]:
+    files = [p for part in parts for p in [folder / part, *(folder / part).rglob("*")] if p.is_file()]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}

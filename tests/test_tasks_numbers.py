@@ -51,6 +51,14 @@ def test_outputs_that_published_rules_misread(text: str, number: str) -> None:
         ("Answer: 12 = 3 x 4", "12", "answer"),
         ("Answer: 10 - 3 = 7", "7", "answer"),
         ("Answer: 18 (since 9 * 2 = 18)", "18", "answer"),
+        ("Answer: 12–15", "15", "answer"),  # of a range the last number, as in the table above
+        ("Answer: 5-7", "7", "answer"),
+        ("Answer: $1,000-$1,250 in 3 days", "1250", "answer"),
+        ("Answer: 5-7\nThat took 3 days.", "7", "answer"),
+        ("The answer is 5-7.", "7", "answer_is"),
+        ("\\boxed{5-7}", "7", "boxed"),
+        ("Answer: 5-7 = -2", "-2", "answer"),  # a difference
+        ("Answer: 18 – 20 were red", "18", "answer"),  # a dash between spaces
         ("Answer: 1/2", "0.5", "answer"),
         ("Answer: \\frac{14}{2}", "7", "answer"),
         ("Answer: 25%", "25", "answer"),

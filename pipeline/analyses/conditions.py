@@ -92,7 +92,7 @@ def _held(condition: str, axis: str) -> str:
 
 def _chance(outcomes: Outcomes, group: pl.DataFrame) -> dict[str, float]:
     """What chance alone gives, where every value has one column of outcomes."""
-    mine = outcomes.stats[:, group["column"].to_numpy()]
+    mine = outcomes.stats.dates(group["column"].to_numpy())
     draws = stats.chance_deltas(mine, outcomes.metric.combine, num_draws=NUM_DRAWS, seed=SEED)
     return {"chance_delta": float(np.median(draws)), "chance_delta_95": float(np.quantile(draws, 0.95))}
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pipeline import stats
-from pipeline.analyses import AXES, CONDITION, COUNTS, SERIES_KEY, Evidence, Outcomes, spread
+from pipeline.analyses import AXES, CONDITION, SERIES_KEY, STATUSES, Evidence, Outcomes, spread
 
 TITLE = "Worst and best date"
 QUESTION = "How far apart are a model's worst and best date, and is that more than chance would give?"
@@ -66,8 +66,7 @@ def _row(outcomes: Outcomes, condition: dict[str, Any], max_draws: int) -> dict[
     name = condition["condition"]
     columns = outcomes.dates(name)
     dates = outcomes.columns["date"].gather(columns).to_list()
-    mine = outcomes.stats[:, columns]
-    scores = stats.scores_by_date(mine, outcomes.metric.combine)
+    scores = outcomes.scores[columns]
     num_dates = int(np.count_nonzero(~np.isnan(scores)))
     row: dict[str, Any] = {
         **outcomes.series,
@@ -81,7 +80,7 @@ def _row(outcomes: Outcomes, condition: dict[str, Any], max_draws: int) -> dict[
     }
     row |= _extremes(spread(dates, scores, higher_is_better=outcomes.metric.higher_is_better))
     if num_dates > 1:
-        row |= _chance(mine, outcomes, row["delta"], max_draws)
+        row |= _chance(outcomes.stats.dates(columns), outcomes, row["delta"], max_draws)
     return row
 
 
@@ -93,17 +92,17 @@ def _extremes(found: dict[str, Any]) -> dict[str, Any]:
 
 def _unread(outcomes: Outcomes, columns: stats.Ints) -> dict[str, float | None]:
     """Percent of the answers on some columns by what kept them from being scored as usual, and the largest share of no answers."""
-    counts = {name: outcomes.status_counts[name][columns] for name in outcomes.status_counts}
-    asked = np.sum([counts[name] for name in COUNTS if name in counts], axis=0)
+    counts = outcomes.status_counts[columns]
+    asked, by_status = counts.sum(axis=1), dict(zip(STATUSES, counts.T, strict=True))
     return {
-        "no_answer_percent": 100 * float(counts["num_no_answer"].sum() / asked.sum()),
-        "no_answer_percent_max": 100 * float((counts["num_no_answer"] / asked).max()),
-        "timeout_percent": 100 * float(counts["num_timeout"].sum() / asked.sum()),
-        "failed_percent": 100 * float(counts["num_failed"].sum() / asked.sum()),
+        "no_answer_percent": 100 * float(by_status["no_answer"].sum() / asked.sum()),
+        "no_answer_percent_max": 100 * float((by_status["no_answer"] / asked).max()),
+        "timeout_percent": 100 * float(by_status["timeout"].sum() / asked.sum()),
+        "failed_percent": 100 * float(by_status["failed"].sum() / asked.sum()),
     }
 
 
-def _chance(mine: stats.Floats, outcomes: Outcomes, delta: float, max_draws: int) -> dict[str, float]:
+def _chance(mine: stats.Cells, outcomes: Outcomes, delta: float, max_draws: int) -> dict[str, float]:
     """What chance alone gives, and the p-value of `delta`.
 
     More draws are made only where the first could still lead to `ALPHA`. That cannot add false alarms: a row is called only by its full set
@@ -118,7 +117,7 @@ def _chance(mine: stats.Floats, outcomes: Outcomes, delta: float, max_draws: int
 
 def _control(outcomes: Outcomes, condition: str) -> float | None:
     """Score without a date; None when it was not asked or not scored."""
-    score = stats.scores_by_date(outcomes.stats[:, outcomes.control(condition)], outcomes.metric.combine)
+    score = outcomes.scores[outcomes.control(condition)]
     return float(score[0]) if score.size and not np.isnan(score[0]) else None
 
 

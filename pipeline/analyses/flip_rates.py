@@ -45,7 +45,7 @@ def _conditions(outcomes: Outcomes) -> list[dict[str, Any]]:
 def _row(outcomes: Outcomes, condition: dict[str, Any]) -> dict[str, Any]:
     """One row of the table."""
     dates = outcomes.dates(condition["condition"])
-    codes, present = outcomes.codes[:, dates], outcomes.present[:, dates]
+    codes, present, outputs = outcomes.codes[:, dates], outcomes.present[:, dates], outcomes.outputs[:, dates]
     num_flipping, num_items = int(stats.flips(codes, present).sum()), int(present.any(axis=1).sum())
     low, high = stats.wilson(num_flipping, num_items)
     return {
@@ -58,7 +58,7 @@ def _row(outcomes: Outcomes, condition: dict[str, Any]) -> dict[str, Any]:
         "flipping_percent_low": 100 * low if num_items else None,
         "flipping_percent_high": 100 * high if num_items else None,
         "pair_flip_percent": _percent(*stats.pairwise_flips(codes, present)),
-        "pair_output_percent": _percent(*stats.pairwise_flips(outcomes.outputs[:, dates], outcomes.outputs[:, dates] != 0)),
+        "pair_output_percent": _percent(*stats.pairwise_flips(outputs, outputs >= 0)),
         **_placebo(outcomes, condition["condition"]),
     }
 
@@ -67,8 +67,8 @@ def _placebo(outcomes: Outcomes, condition: str) -> dict[str, Any]:
     """The columns about placebo copies."""
     copies, originals = outcomes.placebos(condition)
     num_flips, num_pairs = outcomes.placebo_flips(condition)
-    asked = (outcomes.outputs[:, copies] != 0) & (outcomes.outputs[:, originals] != 0)
-    outputs = stats.paired_flips(outcomes.outputs[:, copies], outcomes.outputs[:, originals], asked)
+    again, first = outcomes.outputs[:, copies], outcomes.outputs[:, originals]
+    outputs = stats.paired_flips(again, first, (again >= 0) & (first >= 0))
     return {
         "num_placebo_pairs": num_pairs,
         "placebo_flip_percent": _percent(num_flips, num_pairs),

@@ -56,9 +56,9 @@ def _rows(outcomes: Outcomes, condition: dict[str, Any]) -> Iterator[dict[str, A
             "num_answers": found.size,
             "num_right": num_right,
             "right_percent": None if num_right is None else 100.0 * num_right / shown.size,
-            "common_answer": outcomes.answer_texts[found[counts.argmax()]],
+            "common_answer": outcomes.answer_texts[int(found[counts.argmax()])],
             "date_a": dates[first],
-            "answer_a": outcomes.answer_texts[answers[item, first]],
+            "answer_a": outcomes.answer_texts[int(answers[item, first])],
             "date_b": dates[other],
-            "answer_b": outcomes.answer_texts[answers[item, other]],
+            "answer_b": outcomes.answer_texts[int(answers[item, other])],
         }

@@ -4,10 +4,10 @@
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import polars as pl
 
+from pipeline.places import Place
 from pipeline.store import replacing
 
 
@@ -25,7 +25,7 @@ class Provenance:
     """Heading -> name -> value, shown in this order, e.g. {"Engine": {"vllm": "0.32.1"}}."""
 
 
-def write(folder: Path, tables: dict[str, pl.DataFrame], provenance: Provenance) -> Path:
+def write(folder: Place, tables: dict[str, pl.DataFrame], provenance: Provenance) -> Place:
     """Path of `report.html`, written into `folder`; it links to the tables that `Run.write_table` puts beside it as `tables/<name>.csv`.
 
     Args:

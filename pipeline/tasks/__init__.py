@@ -10,6 +10,7 @@ one style, `tasks.get("mmlu", "cot")`.
 
 import abc
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -212,6 +213,7 @@ def reordered(item: Item, option_order: int) -> Item:
     return dataclasses.replace(item, options=[item.options[i] for i in places], target=target)
 
 
+@functools.cache
 def get(name: str, style: str = "zero_shot") -> Task:
     """The task `name` in `style`.
 

@@ -1,7 +1,8 @@
 r"""Which label a text states: `The answer is B.`, `\boxed{B}`, `**Answer:** (b)`, `B) because ...` and their kind.
 
 A letter counts only where it cannot be a word, a name or part of one: `a` and `A` before a word are articles, `I` is a pronoun, `B. F.` are
-initials, and `B-cells`, `C++` or `A/B` are no labels. Not covered: an option's text without its label, which the prompts do not ask for.
+initials, and `B-cells`, `C++` or `A/B` are no labels. Several labels at once (`A or B`, `(A) and (B)`, `A, B`) are a hedge and state none
+of them; `B and not A` states B. Not covered: an option's text without its label, which the prompts do not ask for.
 """
 
 import re
@@ -41,17 +42,34 @@ _ABBREVIATION = re.compile(r"\.[^\S\n]?[A-Z]\.[^\S\n]?[A-Z]\w|\.[a-z]\.")
 _REFUTED = re.compile(r"[)*_]*[^\S\n]+(?:is|was|cannot)\b")
 """What follows `Answer B` where it is talked about, not given."""
 
+_HEDGE = re.compile(
+    r"""(?<![^\W_]) (?P<label>[A-Za-z]) (?= [)\]}*_`$>"'”’\\]{0,8}
+        (?: (?P<either> ,?\s{1,3}(?:and/or|or|nor)\s | [^\S\n]{0,3}[/&] ) | (?P<list> ,?\s{1,3}and\s | [^\S\n]{0,3}, (?:\s{0,3}and\s)? ) )
+        (?: [\s(\[{*_`$<"'“‘„] | \\(?:boxed|text|textbf|mathrm|mathbf)\s?\{ | \\[(\[] ){0,8}
+        (?: (?:option|choice|answer)\s [\s(\[*_`"]{0,6} )?
+        (?P<other>[A-Za-z]) (?![^\W_]|[+#]|['’_–-][^\W_]) )""",
+    re.VERBOSE,
+)
+"""Two labels in one breath; the second one stands in a look-ahead, so that it may begin the next pair."""
+_CLAUSE = re.compile(
+    r"""[)*_]*[^\S\n]+ (?: and[^\S\n]+[A-Z][)*_]*[^\S\n]+(?:are|were)\b
+        | (?:is|isn['’]t|was|being|cannot|can|could|does|doesn['’]t|would|has|seems|looks|must|should|will|may|might|fails)\b )""",
+    re.VERBOSE,
+)
+"""What follows `C` in `B, C is too hot` or `B, and C and D are too hot`: the next clause, so that B alone is the answer."""
+
 
 def read_label(text: str, num_options: int) -> Answer:
     r"""The label that a generated `text` states among the first `num_options` letters, or `NO_ANSWER`.
 
     The last statement wins (`stated`: `answer is B`, `Answer: B`; `boxed`: `\boxed{B}`), or else the last of the kind `B is the correct
     answer` (`confirmed`), or else a last line that is nothing but a label (`last_line`), or else the label with which the text begins
-    (`leading`), unless it begins a list of options. Reasoning blocks before the answer are dropped.
+    (`leading`), unless it begins a list of options. Labels of a hedge state nothing. Reasoning blocks before the answer are dropped.
     """
     text, allowed = visible(text), LETTERS[:num_options]
+    hedged = _hedged(text, allowed)
     for rule, pattern in (("stated", _STATED), ("confirmed", _CONFIRMED), ("last_line", _LAST_LINE), ("leading", _LEADING)):
-        labels = [found for found in pattern.finditer(text) if _is_label(found, allowed)]
+        labels = [found for found in pattern.finditer(text) if found.start("label") not in hedged and _is_label(found, allowed)]
         if labels and not (rule == "leading" and _lists_options(text)):
             return Answer(answer=labels[-1]["label"].upper(), rule="boxed" if _form(labels[-1]) == "boxed" else rule)
     return NO_ANSWER
@@ -69,6 +87,24 @@ def _is_label(found: re.Match[str], allowed: str) -> bool:
     # In mid-sentence a capital A is no article, but `the answer is I think B` has its pronoun.
     is_word_like = letter == "I" or (letter == "A" and form != "is")
     return not (is_word_like and _WORD.match(found.string, end))
+
+
+def _hedged(text: str, allowed: str) -> set[int]:
+    """Places of the letters in `text` that are named beside another label, as both are in `A or B`."""
+    pairs = [found for found in _HEDGE.finditer(text) if _is_hedge(found, allowed)]
+    return {found.start(name) for found in pairs for name in ("label", "other")}
+
+
+def _is_hedge(found: re.Match[str], allowed: str) -> bool:
+    """Whether both letters are of `allowed`, and the second one is neither a word nor the beginning of a new clause."""
+    letter, end = found["other"], found.end("other")
+    if not {found["label"].upper(), letter.upper()} <= set(allowed):
+        return False
+    if letter.islower():
+        return bool(_ENDS.match(found.string, end))
+    if letter in "AI" and _WORD.match(found.string, end):
+        return False
+    return found["list"] is None or not _CLAUSE.match(found.string, end)
 
 
 def _form(found: re.Match[str]) -> str:

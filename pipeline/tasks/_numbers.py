@@ -2,7 +2,8 @@ r"""Numbers as models write them, and which one of a worked solution is its answ
 
 A number may carry a sign before or after a currency mark (`-$5`, `$-5`, `−5`) and separators of thousands: `,`, LaTeX's `{,}` and
 `\,`, an apostrophe, a thin, no-break or plain space. It starts and ends on a digit, so `12.` is 12 and a lone comma is nothing. A hyphen
-between two numbers is a range or a difference, not a sign. Not covered: number words, scientific notation, mixed fractions, decimal commas.
+between two numbers is a range or a difference, not a sign; of a range (`5-7`, `12–15`) the last number counts. Not covered: ranges in
+words, number words, scientific notation, mixed fractions, decimal commas.
 """
 
 import re
@@ -42,6 +43,8 @@ _ASIDE = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _STATEMENT_LENGTH = 200
 """Characters behind a marker that can belong to its statement; the bound keeps degenerate outputs cheap."""
+_RANGE = re.compile(r"[-–](?=[$€£¥]?[0-9.])")
+"""The dash of `5-7`, where the second number is the larger one; dashes between spaces have other uses."""
 _OPERATOR = re.compile(r"\s*[-+*/÷×x−]\s*[($€£¥]*[0-9.]")
 
 
@@ -86,13 +89,21 @@ def _stated(text: str, marker: re.Match[str]) -> str | None:
     statement = text[marker.end() : marker.end() + _STATEMENT_LENGTH].lstrip(" \t\n*_`:[$")
     end = _closing_brace(statement) if marker.lastgroup == "boxed" else _sentence_end(statement)
     statement = _ASIDE.sub(" ", statement[:end]) if _NUMBER.search(_ASIDE.sub(" ", statement[:end])) else statement[:end]
-    number = _NUMBER.search(statement)
+    number = _upper_end(statement, _NUMBER.search(statement))
     if number is None or not _OPERATOR.match(statement, number.end()):
         return _canonical(number) if number else None
     if "=" in statement:
         result = _NUMBER.search(statement, statement.rindex("="))
         return _canonical(result) if result else None
     return _quotient(statement, number)
+
+
+def _upper_end(text: str, number: re.Match[str] | None) -> re.Match[str] | None:
+    """The second number of the range that `number` begins in `text`; `number` itself where it begins none, as in `5-7 = -2`."""
+    dash = _RANGE.match(text, number.end()) if number else None
+    upper = _NUMBER.match(text, dash.end()) if dash else None
+    is_range = number and upper and _decimal(upper) > _decimal(number) and not text[upper.end() :].lstrip().startswith("=")
+    return upper if is_range else number
 
 
 def _closing_brace(text: str) -> int:

@@ -4,8 +4,17 @@ import re
 
 _OPEN = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSE = re.compile(r"</(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_FINAL_CHANNEL = re.compile(r"(?:<\|channel\|>|\Aanalysis.*?assistant)final(?:<\|message\|>)?", re.DOTALL)
-"""gpt-oss announces its answer by a final channel; without special tokens that reads `analysis ... assistantfinal`."""
+_FINAL_CHANNEL = re.compile(
+    r"""(?: (?:<\|channel\|> | \Aanalysis.*?assistant) final
+        | \Afinal (?= <\|message\|> | (?:def|from|import)[ ] | [^\sa-z_:;.,!?=)\]}'’/–—-] ) )
+    (?:<\|message\|>)?""",
+    re.DOTALL | re.VERBOSE,
+)
+"""gpt-oss announces its answer by a final channel; without special tokens that reads `analysis ... assistantfinal`.
+
+Where it does not think first, `final` is the first word and runs into the answer, as in `finalThe answer`; before a small letter it would
+be a word like `finally`, so only the beginnings of a program are told apart there.
+"""
 _ANALYSIS = re.compile(r"\A(?:<\|channel\|>analysis\b|analysis(?=[A-Z]))")
 """It begins by thinking in another channel; the word runs into the first sentence where special tokens are left out."""
 _SPECIAL = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>")

@@ -72,7 +72,7 @@ class EnglishTo(Task):
     num_rows: ClassVar[int | None] = None
     """Rows that are asked, from the first on; None asks all."""
 
-    version = 2
+    version = 3
     styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("bleu", "chrf"), max_tokens=256)}
     chance = 0.0
 

@@ -16,7 +16,7 @@ class GSM8K(Task):
 
     name = "gsm8k"
     title = "GSM8K"
-    version = 1
+    version = 2
     source = Source(dataset="openai/gsm8k", config="main", split="test", url="https://huggingface.co/datasets/openai/gsm8k", licence="MIT")
     styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("accuracy",), max_tokens=512)}
     chance = 0.0

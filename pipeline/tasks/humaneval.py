@@ -19,7 +19,7 @@ class HumanEval(Task):
 
     name = "humaneval"
     title = "HumanEval"
-    version = 1
+    version = 2
     source = Source(
         dataset="openai/openai_humaneval",
         config="openai_humaneval",

@@ -1,0 +1,33 @@
+"""Plans of a sweep for benchmarks that start an engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline import plan
+from pipeline.bench import Bench
+from pipeline.compose import Composer
+from pipeline.records import Request
+from pipeline.store import Run
+
+
+def composer(bench: Bench, folder: Path) -> Composer:
+    """A composer over the plan of the bench's sweep, written to `folder`."""
+    run = Run(folder / "run")
+    plan.write(run, bench.spec, plan.gather(bench.spec, bench.reporter.say), bench.reporter.say)
+    return Composer(run, bench.spec, bench.model)
+
+
+def requests(composer: Composer, most: int, wanted: Callable[[Request], bool]) -> list[Request]:
+    """The first `most` requests of the plan for which `wanted` holds, in plan order."""
+    found: list[Request] = []
+    for position in range(composer.plan.height):
+        if len(found) == most:
+            break
+        if wanted(request := composer.request(position)):
+            found.append(request)
+    return found
+
+
+def longest(requests: list[Request]) -> int:
+    """Tokens that the longest of `requests` needs, prompt and output."""
+    return max(len(r.token_ids) + r.sampling.max_tokens for r in requests)

@@ -1,0 +1,157 @@
+"""A year of MMLU through everything but a model: plan, composition, window, shards, scores and tables, with an engine that only counts.
+
+The items are MMLU's own where DATESWEEP_DATA has them, else made-up ones of the same number and about the same length.
+"""
+
+import datetime
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pipeline import generate, plan, score, stages
+from pipeline.bench import Bench, Figures, scratch
+from pipeline.config import CalendarSpec, EngineSpec, ModelSpec, SimulatedSpec, SweepSpec, TaskSpec
+from pipeline.store import Run
+
+ABOUT = "the full MMLU year, 5.3 million requests, with an engine that only counts"
+NUM_ITEMS, NUM_SUBJECTS = 14_042, 57
+SAMPLE_EVERY_S = 0.5
+
+
+def measure(bench: Bench) -> Figures:
+    """Rates, memory and the time of each stage; with a `share` below 1, of that share of the items."""
+    with scratch() as folder:
+        spec, run = _sweep(bench, folder), Run(folder / "run")
+        memory = _Memory()
+        with memory.watched():
+            seconds = {name: _timed(partial(work, run, spec, bench)) for name, work in _STAGES.items()}
+            end = memory.now()
+        counts = run.manifest()["counts"]
+        return {
+            "scale_requests": counts["prompts"],
+            "scale_prompt_tokens": counts["prompt_tokens"],
+            "scale_requests_per_s": counts["prompts"] / seconds["generate"],
+            **{f"scale_{name}_s": value for name, value in seconds.items()},
+            **memory.figures(end),
+            "scale_bytes_per_completion": _size(folder / "run" / "completions") / counts["prompts"],
+        }
+
+
+def _plan(run: Run, spec: SweepSpec, bench: Bench) -> None:
+    plan.write(run, spec, plan.gather(spec, bench.reporter.say), bench.reporter.say)
+
+
+_STAGES: dict[str, Callable[[Run, SweepSpec, Bench], object]] = {
+    "plan": _plan,
+    "generate": lambda run, spec, bench: generate.generate(run, spec, bench.reporter),
+    "score": lambda run, spec, bench: score.score(run, spec, bench.reporter),
+    "analyse": lambda run, spec, bench: stages.analyse(run, spec, bench.reporter),
+}
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _sweep(bench: Bench, folder: Path) -> SweepSpec:
+    counting = ModelSpec(
+        name="counting",
+        title="An engine that only counts",
+        licence="none",
+        backend="simulated",
+        weights=bench.model.weights,
+        template=bench.model.template,
+        simulated=SimulatedSpec(counts_only=True),
+    )
+    limit = None if bench.share >= 1 else max(1, round(NUM_ITEMS * bench.share))
+    return SweepSpec(
+        name="scale",
+        models=[counting],
+        tasks=[TaskSpec(name="mmlu", limit=limit)],
+        calendar=CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12),
+        engine=EngineSpec(replicas=min(2, os.cpu_count() or 1), threads=1, shard_rows=16_384),
+        data_root=_mirror(folder),
+    )
+
+
+def _mirror(folder: Path) -> str:
+    """A mirror with MMLU's test split: the user's, or made-up rows."""
+    own = os.environ.get("DATESWEEP_DATA")
+    if own and (Path(own) / "cais/mmlu/all/test.parquet").is_file():
+        return own
+    path = folder / "mirror" / "cais" / "mmlu" / "all" / "test.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in _rows()))
+    return str(folder / "mirror")
+
+
+def _rows() -> Iterator[dict[str, object]]:
+    filler = "A made-up question of about the length that questions have, with some words to fill it, and a number to tell it apart:"
+    for i in range(NUM_ITEMS):
+        choices = [f"the answer numbered {(i * 7 + j) % 1009}" for j in range(4)]
+        yield {"question": f"{filler} {i}", "subject": f"subject {i * NUM_SUBJECTS // NUM_ITEMS:02d}", "choices": choices, "answer": i % 4}
+
+
+class _Memory:
+    """Resident memory of this process and of its Ray workers, sampled while they work."""
+
+    def __init__(self) -> None:
+        self.driver: list[tuple[float, int]] = []
+        self.workers: list[tuple[float, int]] = []
+        """Time, and bytes of the largest worker."""
+        self._stop = threading.Event()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Sample while inside."""
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def now(self) -> float:
+        """The time of samples."""
+        return time.monotonic()
+
+    def figures(self, end: float) -> Figures:
+        """Peaks; and for the workers, how much more than when a tenth of their time was over."""
+        start = self.workers[0][0] if self.workers else end
+        stop = self.workers[-1][0] if self.workers else end
+        tenth = [size for when, size in self.workers if when <= start + (stop - start) / 10]
+        peak = max((size for _, size in self.workers), default=0)
+        return {
+            "scale_driver_peak_gb": max(size for _, size in self.driver) / 1e9,
+            "scale_worker_peak_gb": peak / 1e9,
+            "scale_worker_peak_over_first_tenth": peak / max([*tenth, 1]),
+        }
+
+    def _watch(self) -> None:
+        import psutil
+
+        own = psutil.Process()
+        while not self._stop.wait(SAMPLE_EVERY_S):
+            self.driver.append((self.now(), own.memory_info().rss))
+            sizes = []
+            for child in own.children(recursive=True):
+                try:
+                    if child.name().startswith("ray::"):
+                        sizes.append(child.memory_info().rss)
+                except psutil.Error:
+                    continue
+            if sizes:
+                self.workers.append((self.now(), max(sizes)))
