@@ -184,7 +184,7 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
         _check_reachable(address)
     local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or os.cpu_count()}
     try:
-        context = ray.init(address=address, **quiet) if address else ray.init(**quiet, **local)
+        context = ray.init(address=address, **quiet) if address else ray.init(address="local", **quiet, **local)
     except ConnectionError as error:
         raise _unreachable(str(address), error) from error
     try:

@@ -238,6 +238,9 @@ def _set_environment(settings: EngineSettings) -> None:
     os.environ.pop("VLLM_BATCH_INVARIANT", None)  # one inherited from the shell would not be what the sweep asks for
     if settings.batch_invariant:
         os.environ |= {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    if settings.device == "cpu" and settings.tensor_parallel_size > 1:
+        # By default vLLM binds one rank to each NUMA node, and refuses where there are fewer nodes than ranks.
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
 
 
 def _arguments(settings: EngineSettings) -> dict[str, Any]:

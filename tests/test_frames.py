@@ -38,7 +38,7 @@ def test_schemas_have_the_keys_that_joins_use() -> None:
     assert set(frames.ROW_KEY) <= set(frames.schema(Completion))
     assert set(frames.OUTPUT_KEY) <= set(frames.schema(Completion))
     assert {*frames.OUTPUT_KEY, "metric"} <= set(frames.schema(Score))
-    assert set(frames.schema(PlanRow)) - set(frames.schema(Completion)) == {"shard", "position"}
+    assert set(frames.schema(PlanRow)) == {"shard", "item", "arm"}
     assert frames.schema(Score)["stats"] == pl.List(pl.Float64())
 
 
