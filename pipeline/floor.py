@@ -28,6 +28,10 @@ class Floor:
     blocks: int
     """What is computed if a cache keeps whole blocks, and never the last token of a prompt, whose logits are wanted."""
 
+    def __add__(self, other: "Floor") -> "Floor":
+        """Both, with nothing shared between them."""
+        return Floor(self.prompt + other.prompt, self.tree + other.tree, self.blocks + other.blocks)
+
 
 class Prefixes:
     """Collects the prompts of a plan, one spliced part after another."""
@@ -41,8 +45,11 @@ class Prefixes:
         self._wholes: list[tuple[bytes, int]] = []
         """Prompts that have no window: controls, and what could not be spliced; with their copies."""
 
-    def add(self, spliced: Spliced, date_texts: Sequence[str], copies: Sequence[int]) -> None:
-        """Every item of `spliced` under each of `date_texts`, as often as `copies` says for that date."""
+    def add(self, spliced: Spliced, date_texts: Sequence[str]) -> None:
+        """Every item of `spliced` under each of `date_texts`."""
+        if not date_texts:
+            return
+        copies = [1] * len(date_texts)
         groups: dict[tuple[bytes, int], list[Segment]] = {}
         for item, (lead, windows, tail) in enumerate(zip(spliced.leads, spliced.windows, spliced.tails, strict=True)):
             if item in spliced.whole:

@@ -109,6 +109,8 @@ class _PromptCheck:
         self.output_tokens = 0
         """Of the whole plan, if no answer ends before its limit."""
         self.splicer, self.prefixes = Splicer(builder), Prefixes()
+        self.copies = Prefixes()
+        """Placebo copies. They come after the whole sweep, which no cache keeps, so they are computed anew."""
 
     def part(self, asked: Asked, same: Sequence[Variant]) -> None:
         """Check `asked` under the variants of one condition."""
@@ -125,14 +127,15 @@ class _PromptCheck:
             self._check_length(item, spliced, number, texts, output)
             for text in dates:
                 self._keep_labels(asked, item, prompt, text)
-        copies = [1 + self.placebo[v.variant] for v in same]
+        again = [v.date_text for v in same if self.placebo[v.variant]]
         self.num_whole += len(spliced.whole)
-        self.output_tokens += len(prompts) * sum(copies) * output
-        self.prefixes.add(spliced, texts, copies)
+        self.output_tokens += len(prompts) * (len(texts) + len(again)) * output
+        self.prefixes.add(spliced, texts)
+        self.copies.add(spliced, again)
 
     def tokens(self) -> dict[str, int]:
         """Tokens of the whole plan, and the floors of `floor.py` for the block sizes of GPUs and of CPUs."""
-        floors = {block: self.prefixes.floor(block) for block in (16, 32)}
+        floors = {block: self.prefixes.floor(block) + self.copies.floor(block) for block in (16, 32)}
         blocks = {f"blocks_of_{block}": found.blocks for block, found in floors.items()}
         return {"prompt": floors[16].prompt, "tree": floors[16].tree, **blocks, "output": self.output_tokens}
 

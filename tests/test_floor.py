@@ -3,7 +3,6 @@
 import itertools
 from array import array
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,10 +48,10 @@ def test_the_floor_is_that_of_the_prefix_tree_written_out(
     for number, dates, ends in parts:
         lead = heads[number % len(heads)]
         texts = [str(i) for i in range(len(dates))]
-        prefixes.add(spliced([lead] * len(ends), dict(zip(texts, dates, strict=True)), ends), texts, [1] * len(texts))
+        prefixes.add(spliced([lead] * len(ends), dict(zip(texts, dates, strict=True)), ends), texts)
         prompts += [(*lead, *date, *end) for date in dates for end in ends]
     own = [[9, *control] for control in controls]
-    prefixes.add(spliced([[]] * len(own), {"": []}, own), [""], [1])
+    prefixes.add(spliced([[]] * len(own), {"": []}, own), [""])
     prompts += map(tuple, own)
     assert prefixes.floor(block) == brute(prompts, block)
 
@@ -60,17 +59,17 @@ def test_the_floor_is_that_of_the_prefix_tree_written_out(
 @given(leads, windows, st.integers(1, 4))
 def test_leads_of_their_own_for_each_item_are_counted_too(heads: list[list[int]], dates: list[list[int]], block: int) -> None:
     prefixes, texts = Prefixes(), [str(i) for i in range(len(dates))]
-    prefixes.add(spliced(heads, dict(zip(texts, dates, strict=True)), [[5, 6]] * len(heads)), texts, [1] * len(texts))
+    prefixes.add(spliced(heads, dict(zip(texts, dates, strict=True)), [[5, 6]] * len(heads)), texts)
     controls = [[*head, 9] for head in heads]
-    prefixes.add(spliced([[]] * len(controls), {"": []}, controls), [""], [1])
+    prefixes.add(spliced([[]] * len(controls), {"": []}, controls), [""])
     prompts = [(*head, *date, 5, 6) for head in heads for date in dates] + [tuple(c) for c in controls]
     assert prefixes.floor(block) == brute(prompts, block)
 
 
-@pytest.mark.parametrize("block", [1, 4])
-def test_copies_add_their_last_tokens_and_nothing_else(block: int) -> None:
-    dates, ends, texts = [[1, 8], [2, 8]], [[1, 1, 1, 1], [1, 2]], ["a", "b"]
+def test_what_is_asked_in_two_passes_shares_nothing() -> None:
+    texts = ["a", "b"]
     prefixes = Prefixes()
-    prefixes.add(spliced([[7]] * 2, dict(zip(texts, dates, strict=True)), ends), texts, [2, 1])
-    prompts = [(7, *date, *end) for date in [*dates, dates[0]] for end in ends]
-    assert prefixes.floor(block) == brute(prompts, block)
+    prefixes.add(spliced([[7]], {"a": [1, 8], "b": [2, 8]}, [[1, 1]]), texts)
+    prefixes.add(spliced([[7]], {"a": [1, 8], "b": [2, 8]}, [[1, 1]]), [])
+    one = prefixes.floor(1)
+    assert one + one == Floor(2 * one.prompt, 2 * one.tree, 2 * one.blocks)

@@ -1,19 +1,23 @@
-"""What prefix order and prefix cache are worth: label requests in plan order and shuffled, with the cache and without."""
+"""What prefix order and prefix cache are worth: MMLU with five worked examples, in plan order and shuffled, with the cache and without."""
 
 import random
+from dataclasses import replace
 
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._trial import Trial, run
+from pipeline.config import TaskSpec
 
 ABOUT = "the plan's order against a shuffled one, with the prefix cache and without"
-NUM_REQUESTS = 240
+NUM_REQUESTS = 48
+"""Prompts of some 500 tokens with five worked examples, which items of one subject share."""
 SEED = 0
 
 
 def measure(bench: Bench) -> Figures:
     """Requests per second and computed prompt tokens under each combination."""
     with scratch() as folder:
-        composer = _plans.composer(bench, folder)
+        tasks = [TaskSpec(name="mmlu", style="five_shot", limit=12)]
+        composer = _plans.composer(replace(bench, spec=bench.spec.model_copy(update={"tasks": tasks})), folder)
         ordered = _plans.requests(composer, NUM_REQUESTS, lambda r: bool(r.label_token_ids))
         shuffled = random.Random(SEED).sample(ordered, len(ordered))  # noqa: S311 - an order, not a secret
         figures: Figures = {"prefix_requests": len(ordered), "prefix_prompt_tokens": sum(len(r.token_ids) for r in ordered)}
