@@ -235,7 +235,7 @@ def _throughput(run: Run) -> dict[str, str]:
     return {
         "requests": f"{total['requests']:,}",
         "prompt tokens": f"{total['prompt_tokens']:,}, of which {share:.1f}% came from the prefix cache",
-        "computed": f"{computed:,} prompt tokens" + (f", {computed / floor:.3f} times the floor of the plan" if floor else ""),
+        "computed": f"{computed:,} prompt tokens" + (f", {computed / floor:.3f} times what the plan foresees" if floor else ""),
         "output tokens": f"{total['output_tokens']:,}",
         "generation": f"{duration(seconds)} of one replica's time at {rate:,.0f} tokens/s (cached ones counted), without loading models",
     }
