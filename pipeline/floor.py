@@ -40,23 +40,22 @@ class Prefixes:
         """Nothing is collected yet."""
         self._parts: dict[bytes, list[tuple[int, list[Segment]]]] = {}
         """Lead -> which windows follow it, by their number in `_windows`, and which tails follow each of those."""
-        self._windows: list[list[tuple[bytes, int]]] = []
-        """Sets of windows, each with its copies."""
-        self._wholes: list[tuple[bytes, int]] = []
-        """Prompts that have no window: controls, and what could not be spliced; with their copies."""
+        self._windows: list[list[bytes]] = []
+        """Sets of windows, one for each set of dates."""
+        self._wholes: list[bytes] = []
+        """Prompts that have no window: controls, and what could not be spliced."""
 
     def add(self, spliced: Spliced, date_texts: Sequence[str]) -> None:
         """Every item of `spliced` under each of `date_texts`."""
         if not date_texts:
             return
-        copies = [1] * len(date_texts)
         groups: dict[tuple[bytes, int], list[Segment]] = {}
         for item, (lead, windows, tail) in enumerate(zip(spliced.leads, spliced.windows, spliced.tails, strict=True)):
             if item in spliced.whole:
                 texts = [np.array(spliced.compose(item, text)[0], dtype="<u4").tobytes() for text in date_texts]
-                self._wholes += zip(texts, copies, strict=True)
+                self._wholes += texts
             elif windows.segments.keys() == {""}:
-                self._wholes.append((lead.data + tail.data, copies[0]))
+                self._wholes.append(lead.data + tail.data)
             else:
                 groups.setdefault((lead.data, id(windows)), []).append(tail)
         windows_of = {id(windows): windows for windows in spliced.windows}
@@ -64,7 +63,7 @@ class Prefixes:
         for (lead_data, key), tails in groups.items():
             if key not in numbers:
                 numbers[key] = len(self._windows)
-                self._windows.append([(windows_of[key].segments[t].data, n) for t, n in zip(date_texts, copies, strict=True)])
+                self._windows.append([windows_of[key].segments[text].data for text in date_texts])
             self._parts.setdefault(lead_data, []).append((numbers[key], tails))
 
     def floor(self, block: int) -> Floor:
@@ -92,8 +91,8 @@ class _Windows:
     """The windows that follow a lead, from one set or several, in sorted order."""
 
     windows: _Sorted
-    groups: list[tuple[list[tuple[int, int]], Ints]]
-    """Which of the sets have a window, and in how many copies; and the places of the windows of which that is true."""
+    groups: list[tuple[list[int], Ints]]
+    """Which of the sets have a window, and the places of the windows of which that is true."""
     first: bytes
     last: bytes
 
@@ -101,7 +100,7 @@ class _Windows:
 class _Counter:
     """Adds up what prompts bring to the tree; sets of windows and tails that occur again are sorted once."""
 
-    def __init__(self, windows: list[list[tuple[bytes, int]]], block: int) -> None:
+    def __init__(self, windows: list[list[bytes]], block: int) -> None:
         self.sets, self.block = windows, block
         self.prompt = self.tree = self.partial = self.new_blocks = 0
         self.windows: dict[tuple[int, ...], _Windows] = {}
@@ -112,13 +111,13 @@ class _Counter:
         merged = self._merged(tuple(number for number, _ in parts))
         starts = lead + merged.windows.shared
         starts[0] = shared
-        for copies_of, places in merged.groups:
-            tails = self._sorted_tails([parts[index][1] for index, _ in copies_of])
+        for holders, places in merged.groups:
+            tails = self._sorted_tails([parts[index][1] for index in holders])
             ends = lead + merged.windows.lengths[places]
             self._add(ends, starts[places], tails)
-            for index, count in copies_of:
+            for index in holders:
                 own = np.array([len(tail.ids) for tail in parts[index][1]], dtype=np.int64)
-                self._ask(ends, own, count)
+                self._ask(ends, own)
 
     def _add(self, heads: Ints, starts: Ints, tails: _Sorted) -> None:
         """The tree under heads of some lengths, each new from its start on, that all have the same tails."""
@@ -134,18 +133,18 @@ class _Counter:
         new: Ints = cacheable - np.minimum(cacheable, shared // self.block)
         return new
 
-    def _ask(self, heads: Ints, tails: Ints, count: int) -> None:
-        """What is asked `count` times: every head with every tail."""
-        self.prompt += count * (int(heads.sum()) * len(tails) + int(tails.sum()) * len(heads))
+    def _ask(self, heads: Ints, tails: Ints) -> None:
+        """What is asked: every head with every tail."""
+        self.prompt += int(heads.sum()) * len(tails) + int(tails.sum()) * len(heads)
         for length, number in zip(*np.unique(heads, return_counts=True), strict=True):
             lengths = length + tails
-            self.partial += count * int(number) * int((lengths - self.block * ((lengths - 1) // self.block)).sum())
+            self.partial += int(number) * int((lengths - self.block * ((lengths - 1) // self.block)).sum())
 
-    def add_wholes(self, wholes: list[tuple[bytes, int]], heads: list[bytes]) -> None:
+    def add_wholes(self, wholes: list[bytes], heads: list[bytes]) -> None:
         """Prompts that were not spliced, beside the `heads` of those that were."""
-        for data, count in wholes:
-            self._ask(np.array([len(data) // 4]), np.zeros(1, dtype=np.int64), count)
-        distinct = sorted({data for data, _ in wholes})
+        for data in wholes:
+            self._ask(np.array([len(data) // 4]), np.zeros(1, dtype=np.int64))
+        distinct = sorted(set(wholes))
         for data, shared in zip(distinct, _shared_with(distinct, sorted(heads)), strict=True):
             length = len(data) // 4
             self.tree += length - shared
@@ -158,14 +157,13 @@ class _Counter:
 
     def _merged(self, numbers: tuple[int, ...]) -> _Windows:
         if numbers not in self.windows:
-            copies: dict[bytes, dict[int, int]] = {}
+            holders: dict[bytes, list[int]] = {}
             for index, number in enumerate(numbers):
-                for data, count in self.sets[number]:
-                    mine = copies.setdefault(data, {})
-                    mine[index] = mine.get(index, 0) + count
-            ordered, places = sorted(copies), dict[tuple[tuple[int, int], ...], list[int]]()
+                for data in self.sets[number]:
+                    holders.setdefault(data, []).append(index)
+            ordered, places = sorted(holders), dict[tuple[int, ...], list[int]]()
             for place, data in enumerate(ordered):
-                places.setdefault(tuple(sorted(copies[data].items())), []).append(place)
+                places.setdefault(tuple(holders[data]), []).append(place)
             groups = [(list(key), np.array(found, dtype=np.int64)) for key, found in places.items()]
             self.windows[numbers] = _Windows(_sorted(ordered), groups, ordered[0], ordered[-1])
         return self.windows[numbers]

@@ -1,7 +1,7 @@
 """The run folder. A stage reads one part of it and writes another; a file is done if and only if it has its final name.
 
 manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
-plan/items.parquet variants.parquet requests.parquet prompts.json
+plan/<table>.parquet prompts.json               what is asked, tables of `PLAN_TABLES`; and what was found of each model's prompts
 engines/<model>.json                           versions, hardware and settings that the engine honoured
 completions/<model>/<shard>.parquet            what the models answered
 scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
