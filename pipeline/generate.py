@@ -7,6 +7,7 @@ costs the shards it was at; they go back to the queue, and another is started in
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,15 @@ RESTARTS = 3
 """How often replicas of a model may die and be started again before one more of its requests is done."""
 
 
-def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
+Beside = Callable[[int], str]
+"""Work on the given number of CPU cores, none of them the engines', a little at each call; it returns what it has done, in words."""
+
+
+def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None, beside: Beside = lambda num_cpus: "") -> None:
     """Make every completion of `run` that is not there yet.
 
-    Models on GPU run side by side as far as there is room, see `_Crew`; on CPU they run one after another.
+    Models on GPU run side by side as far as there is room, see `_Crew`; on CPU they run one after another. `beside` is called every few
+    seconds with the cores that are kept from the engines.
 
     Raises:
         EngineError: an engine cannot start, or replicas keep dying; what is written is kept, and the same call goes on from there.
@@ -41,14 +47,15 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
     if not any(todo.values()):
         reporter.say("generate: every completion is there already")
         return
-    with cluster.session(address) as resources:
+    with cluster.session(address) as everything:
+        resources, num_aside = cluster.set_aside(spec, everything, engine.build())
         models = [_as_planned(run, m, reporter) for m in spec.models if todo[m.name]]
         placed = [cluster.layout(spec, m, resources, len(shards), engine.build()) for m in models]
         jobs = [_Job(m, where, shards, todo[m.name]) for m, where in zip(models, placed, strict=True)]
         side_by_side = [job for job in jobs if job.placed.num_gpus]
         for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:
             if group:
-                _Crew(run, spec, group, reporter).work()
+                _Crew(run, spec, group, reporter, resources, lambda: beside(num_aside)).work()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -111,11 +118,14 @@ class _Crew:
     model no longer needs goes to the others at once.
     """
 
-    def __init__(self, run: Run, spec: SweepSpec, jobs: list[_Job], reporter: Reporter) -> None:
+    def __init__(
+        self, run: Run, spec: SweepSpec, jobs: list[_Job], reporter: Reporter, resources: cluster.Resources, beside: Callable[[], str]
+    ) -> None:
         """Nothing is started yet."""
-        self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
+        self.run, self.spec, self.jobs, self.reporter, self.beside = run, spec, jobs, reporter, beside
         self.fingerprint = run.manifest()["fingerprint"]
-        self.room = cluster.Room(cluster.Resources(nodes=cluster.nodes()))
+        self.room = cluster.Room(resources)
+        self.room.keep_only({node.node_id for node in cluster.nodes()})
         self.workers: list[_Worker] = []
         self.numbers = itertools.count()
         self.started_s = time.monotonic()
@@ -139,7 +149,8 @@ class _Crew:
         with self.reporter.stage(title, sum(job.total for job in self.jobs), "requests") as stage:
             while self.workers:
                 self._listen()
-                stage.update(sum(job.done for job in self.jobs), self._detail())
+                aside = self.beside()
+                stage.update(sum(job.done for job in self.jobs), "; ".join(filter(None, [self._detail(), aside])))
         if unmade := [job.model.name for job in self.jobs if job.done < job.total]:
             raise EngineError(f"no node is left with room for a replica of {', '.join(unmade)}; {_KEPT}")
 

@@ -24,9 +24,10 @@ _NOT_IN_FINGERPRINT: dict[str, Any] = {
     "title": True,
     "description": True,
     "data_root": True,
-    "engine": {"replicas", "threads"},
+    "engine": {"replicas", "threads", "scoring_cpus"},
     "allow_code_execution": True,
     "narrowing": True,
+    "tasks": {"__all__": {"metrics"}},
     "models": {"__all__": {"title": True, "licence": True, "weights": {"path": True}}},
 }
 """Settings that change how or where work is done, or how it is titled, but no completion."""
@@ -58,6 +59,7 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
     swept = variants.variants(spec.calendar, spec.conditions)
     if not swept:
         raise ConfigError("the sweep asks nothing: it has no date, and no control; give it dates, or `control = true` under [calendar]")
+    asked.check_metrics(spec)
     benchmarks = [asked.load(task, spec.data_root) for task in spec.tasks]
     settings = {
         "sweep": _settled(spec),

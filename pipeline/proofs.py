@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from pipeline import checkpoints, frames, metrics, tasks
-from pipeline.asked import Asked, max_tokens
+from pipeline.asked import Asked, judged_by, max_tokens
 from pipeline.config import ModelSpec
 from pipeline.errors import DataError, PromptError
 from pipeline.floor import Prefixes
@@ -208,7 +208,7 @@ def check_gold(asked: Asked, option_orders: list[int]) -> dict[str, float]:
     """
     outputs = pl.concat([gold_outputs(asked, order) for order in option_orders])
     answers = outputs.hstack(asked.task.answers(outputs))
-    return {name: _gold_score(asked, metrics.get(name), answers) for name in asked.task.metrics}
+    return {name: _gold_score(asked, metrics.get(name), answers) for name in judged_by(asked.spec)}
 
 
 def gold_outputs(asked: Asked, option_order: int) -> pl.DataFrame:

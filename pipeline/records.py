@@ -6,7 +6,7 @@ engine setting of the run. Rows are joined by key, never by position.
 
 import datetime
 from dataclasses import dataclass
-from typing import Literal, NewType
+from typing import Literal, NewType, get_args
 
 CONTROL = "control"
 """The variant without a date, and the first part of the name of others without one; they go through the same code as every other."""
@@ -22,6 +22,8 @@ Status = Literal["scored", "no_answer", "failed", "timeout"]
 * timeout: the answer ran longer than it may (pass@1 counts it as 0; it is reported apart);
 * failed: our machinery broke; the statistics are null and leave the mean.
 """
+STATUSES: tuple[Status, ...] = get_args(Status)
+"""In the order of their columns in tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +188,26 @@ class Score:
     """Why a program failed, or the cause of `failed`; else empty."""
     stats: list[float] | None
     """Sufficient statistics of the metric for this segment; their sum gives the score. None where status is `failed`."""
+    signature: str
+    """The metric's settings and versions."""
+    task_version: int
+    """Version of the extraction that read the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialSum:
+    """What the completions of one chunk of distinct outputs add to the score of one variant and replicate under one metric."""
+
+    model: str
+    engine: str
+    task: str
+    style: str
+    metric: str
+    variant: str
+    replicate: int
+    num_scored: int
+    num_no_answer: int
+    num_failed: int
+    num_timeout: int
+    sums: list[float]
+    """(num_stats,) summed statistics of the completions whose status is not `failed`."""

@@ -1,43 +1,69 @@
-"""Run one untrusted Python program in a confined process and say whether it ran to its end.
+"""Run an untrusted program in confined processes of its own, and judge it by tests that it can neither see nor touch.
 
-Each program gets a fresh interpreter with the standard library alone, in its own session, with a scrubbed environment, an empty temporary
-folder that is deleted afterwards, no input, discarded output, and limits on CPU time, memory, file size and open files. The wall-clock
-deadline is kept here, by the parent. A program passes only if it reaches its end: the record of that carries a nonce, so neither exit
-status 0 nor anything printed counts.
+**Verdicts.** The tests run in a process of their own, the tester, which never executes a line of the program. It calls the program's
+functions over a pipe, and plain data come back (`_confined/plain.py` lists the types). So Python's own `==` compares Python's own types: no
+object with a false `__eq__`, no patched built-in, no exit status, no output and no search through memory makes a wrong program pass. The
+records that say so carry a nonce that the program's process never held. A program passes by returning the right values, or not at all.
 
-Where Linux allows it, two more layers are added; `confinement()` says which ones this machine offers:
+What that leaves: a program may know a public benchmark's answers by heart. Without tests, that a program reached its end is its own word.
+Tests cannot hand the program functions, nor compare objects of its classes. What tests need beside the functions under test comes from
+trusted source, so a program that redefines a helper or a built-in to please its tests gains nothing.
 
-* namespaces: no network at all, a folder in memory of bounded size, and one kill that reaches every descendant;
-* Landlock: outside its folder a program writes nothing and reads little more than the interpreter; no TCP, no signals to others.
+**Walls.** Each program has fresh processes with the standard library alone, a scrubbed environment, an empty folder that is deleted, no
+input, discarded output, and limits on CPU time, memory, file size, open files and, where the kernel can count them, processes. The deadline
+is kept here, by the caller; past it, all that the program started is killed. `offers()` says which layers this machine adds:
 
-Not covered: a program that searches the interpreter's own memory can find the nonce, and one that returns objects with a false `__eq__`
-can please a test; bugs of the kernel. A fork bomb lasts until the deadline where the user is root or namespaces are missing. Without
-namespaces a program reaches the network by other protocols than TCP; without Landlock it reads and writes whatever the user can. Against a
-determined author use a throw-away machine.
+* namespaces: no other process in sight, no network of any kind, a folder in memory of bounded size, and a read-only root of nothing but
+  the interpreter, /usr and four devices: no home, no run folder, no /proc, no sockets of daemons (Linux 5.12);
+* bubblewrap: nearly the same by `bwrap`, where only that program may make namespaces;
+* Landlock: outside its folder a program writes nothing and reads no more than the above; no TCP (Linux 6.7); no signals to others (6.12);
+* nobody: where the caller is root, programs run as the user `nobody`.
+
+The strongest set that passes a trial is used. Namespaces come before bubblewrap since they hold more and a fork server of ours then shares
+the interpreter's start-up; it stands behind the same root, executes nothing of anyone's, and each program is still a process of its own.
+
+**Not covered.** Bugs of the kernel. The memory of many processes together: each has its limit, and the kernel is asked to end them first.
+Under bubblewrap alone a program can kill its own tester, which fails it. Without namespaces and bubblewrap it reaches daemons' sockets and
+the network by other protocols than TCP, and sees other processes; before Linux 6.12 it may also kill those of its user, and if it kills its
+tester, leave processes behind; its disk use is bounded for each file only, and a fork bomb of an ordinary user or of root lasts until the
+deadline. Without Landlock as well, it reads and writes whatever its user can. Against a determined author use a throw-away machine.
 """
 
 import contextlib
 import functools
+import json
 import os
 import secrets
 import select
-import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import IO, Literal
 
-_CHILD = Path(__file__).with_name("_confined.py")
-_PYTHON_FLAGS = ["-P", "-s", "-S", "-B"]
-_LAYERS = (("namespaces", "landlock"), ("landlock",), ("namespaces",), ())
-"""Sets of extra layers, strongest first. Landlock alone protects more than namespaces alone."""
+from pipeline import _launch, turns
+from pipeline._confined import kernel
+from pipeline._launch import Limits
+
+_LAYERS = (("namespaces", "landlock"), ("namespaces",), ("bubblewrap", "landlock"), ("bubblewrap",), ("landlock",), ())
+"""Sets of extra layers, strongest first."""
 _MAX_RECORD_BYTES = 1 << 16
 _GRACE_S = 2.0
-"""How long the supervisor may take to clear up after the deadline before it is killed too."""
+"""How long the tester may take to clear up after the deadline before it is killed too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitTests:
+    """What a program must do to pass."""
+
+    source: str
+    """Python source; it fails by raising."""
+    functions: Sequence[str] = ()
+    """Names in `source` that stand for functions of the program."""
+    given: str = ""
+    """Trusted source, executed first, for the other names that `source` uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +71,7 @@ class ExecutionResult:
     """What became of one program."""
 
     status: Literal["passed", "failed", "timeout", "broken"]
-    """passed: it ran to its end; failed: it raised, left early or was killed; timeout; broken: the sandbox could not run it."""
+    """passed: it and its tests ran to their end; failed: it raised, left early or was killed; timeout; broken: it could not be run here."""
     detail: str
     """One line: the exception, the signal or the limit; empty where it passed."""
     limit: Literal["", "cpu", "wall"]
@@ -54,7 +80,27 @@ class ExecutionResult:
     """Wall-clock time from start to the end of all its processes."""
 
 
-def run(program: str, *, timeout_s: float = 8.0, cpu_limit_s: int = 5, memory_mib: int = 1024) -> ExecutionResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One layer of confinement on this machine."""
+
+    layer: str
+    works: bool
+    used: bool
+    """Whether programs run under it: of namespaces and bubblewrap, one is enough."""
+    about: str
+    """What it brings, or why it does not work."""
+
+
+def run(
+    program: str,
+    tests: UnitTests | None = None,
+    *,
+    timeout_s: float = 8.0,
+    cpu_limit_s: int = 5,
+    memory_mib: int = 1024,
+    alone: bool = False,
+) -> ExecutionResult:
     """The verdict on `program`, Python source text. Safe to call from several threads.
 
     The default limits are generous, since a busy machine must not fail a sound program: no reference program of HumanEval needs half
@@ -62,105 +108,116 @@ def run(program: str, *, timeout_s: float = 8.0, cpu_limit_s: int = 5, memory_mi
 
     Args:
         program: runs as a module named `program`, not `__main__`.
-        timeout_s: wall-clock time for everything, start-up of the interpreter included.
+        tests: run in another process; without them a program passes by reaching its end.
+        timeout_s: wall-clock time for everything, start-up and tests included; it begins when it is the program's turn.
         cpu_limit_s: CPU time, whole seconds, of each process.
         memory_mib: address space of each process.
+        alone: wait for a turn in which no other program of this user runs on this machine.
     """
-    return _run(program, _layers(), timeout_s, cpu_limit_s, memory_mib)
+    with turns.turn(alone=alone):
+        return _run(program, tests or UnitTests(source=""), _layers(), Limits(timeout_s, cpu_limit_s, memory_mib))
 
 
 def confinement() -> str:
     """The layers that programs run under on this machine, in words, to store beside the scores."""
-    known = {"namespaces": "user, PID, network, IPC and mount namespaces", "landlock": "Landlock"}
-    return ", ".join(["process limits", *(known[layer] for layer in _layers())])
+    words = {"namespaces": "user, PID, network, IPC and mount namespaces with a root of their own", "landlock": "Landlock"}
+    return ", ".join(["process limits", *(words.get(layer, layer) for layer in _layers() + _launch.user(_layers()))])
+
+
+def offers() -> list[Offer]:
+    """Each layer of confinement, whether it works on this machine, and what it brings or why it does not work. Takes about a second."""
+    used = _layers() + _launch.user(_layers())
+    found = [_offer(layer, _trial((layer,)), layer in used) for layer in ("namespaces", "bubblewrap", "landlock")]
+    return [*found, _offer("nobody", "" if "nobody" in used else _why_not_nobody(), "nobody" in used)]
+
+
+_BRINGS = {
+    "namespaces": "no other processes, no network, a read-only root without home, run folder or /proc, a folder in memory",
+    "bubblewrap": "the same by `bwrap`, where only that program may make namespaces",
+    "landlock": "writes in its own folder alone, reads of little more than the interpreter, no TCP, no signals to others",
+    "nobody": "programs run as the user `nobody` instead of root",
+}
+
+
+_HINTS = {
+    "'bwrap'": "bubblewrap is not installed",
+    "[Errno 1]": "a container, or the sysctl kernel.apparmor_restrict_unprivileged_userns, may forbid it",
+    "[Errno 13]": "a container, or the sysctl kernel.apparmor_restrict_unprivileged_userns, may forbid it",
+    "[Errno 28]": "the sysctl user.max_user_namespaces is 0 here",
+    "[Errno 38]": "this kernel is too old, or a container hides the system call",
+    "[Errno 95]": "Landlock is switched off at boot",
+}
+"""What is usually behind an error text."""
+
+
+def _offer(layer: str, failure: str, used: bool) -> Offer:
+    hints = [f" ({hint})" for error, hint in _HINTS.items() if error in failure]
+    return Offer(layer=layer, works=not failure, used=used, about=f"{failure}{''.join(hints)}" or _BRINGS[layer])
+
+
+def _why_not_nobody() -> str:
+    if os.getuid():
+        return "not needed: you are an ordinary user"
+    if not kernel.can_become_nobody():
+        return "there is no other user in this container"
+    return "other users may not read the folder of the Python interpreter, and there are no namespaces to show it in"
 
 
 @functools.cache
 def _layers() -> tuple[str, ...]:
-    """The strongest set of `_LAYERS` under which an empty program passes here; the weakest where none does."""
-    works = (layers for layers in _LAYERS if _run("", layers, 30.0, 5, 1024).status == "passed")
-    return next(works, ())
+    """The strongest set of `_LAYERS` that works here; the weakest where none does."""
+    return next((layers for layers in _LAYERS if not _trial(layers)), ())
 
 
-def _run(program: str, layers: tuple[str, ...], timeout_s: float, cpu_limit_s: int, memory_mib: int) -> ExecutionResult:
-    start, nonce = time.monotonic(), secrets.token_hex(16).encode()
-    arguments = [",".join(layers), str(cpu_limit_s), str(memory_mib)]
-    with _folder() as folder, tempfile.TemporaryFile() as request:
-        request.write(nonce + b"\n" + program.encode("utf-8", "surrogatepass"))
-        request.seek(0)
-        with _supervisor(arguments, folder, request.fileno()) as process:
-            output, in_time = _read(process, nonce, start + timeout_s)
-    duration_s = time.monotonic() - start
+@functools.cache
+def _trial(layers: tuple[str, ...]) -> str:
+    """Why no program can run under these layers here; empty where one can, and can import what it has to read first."""
+    result = _run("import colorsys", UnitTests(source=""), layers, Limits())
+    return "" if result.status == "passed" else result.detail.removeprefix("the sandbox could not run the program: ")
+
+
+def _run(program: str, tests: UnitTests, layers: tuple[str, ...], limits: Limits) -> ExecutionResult:
+    start, nonce = time.monotonic(), secrets.token_hex(16)
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        _text(program) as source,
+        _text(json.dumps({"nonce": nonce, **asdict(tests)})) as asked,
+        _launch.tester(layers, limits, source.fileno(), asked.fileno(), theirs),
+    ):
+        output, in_time = _read(ours, nonce.encode(), start + limits.timeout_s)
     status, detail, limit = _verdict(output, nonce, in_time)
-    return ExecutionResult(status=status, detail=detail, limit=limit, duration_s=duration_s)
+    return ExecutionResult(status=status, detail=detail, limit=limit, duration_s=time.monotonic() - start)
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    """A private temporary folder, deleted at the end with whatever the program did to it."""
-    folder = Path(tempfile.mkdtemp(prefix="datesweep-"))
-    try:
-        yield folder
-    finally:
-        _remove(folder)
+def _text(text: str) -> Iterator[IO[bytes]]:
+    """An open file without a name that holds `text`."""
+    with os.fdopen(os.memfd_create("text"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile() as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+        file.flush()
+        yield file
 
 
-def _remove(folder: Path) -> None:
-    """Delete `folder`, also where a program took its permissions away, nested it too deep for `shutil.rmtree`, or deleted it."""
-    with contextlib.suppress(OSError):
-        folder.rmdir()  # mostly it is empty
-        return
-    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # neither follows links
-        subprocess.run([*command, "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-
-
-@contextlib.contextmanager
-def _supervisor(arguments: list[str], folder: Path, request: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The process that confines and watches the program; it and its whole group are dead at the end."""
-    # The real interpreter and not a link in a virtual environment, which the program could not read.
-    command = [os.path.realpath(sys.executable), *_PYTHON_FLAGS, str(_CHILD), *arguments]
-    with subprocess.Popen(
-        command,
-        stdin=request,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=folder,
-        env=_environment(folder),
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:  # before the process is waited for, so that its id is still its own
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """All that a program sees of the environment. The fixed hash seed gives sets one order, hence a program one verdict."""
-    fixed = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
-    kept = {name: os.environ[name] for name in ["LD_LIBRARY_PATH"] if name in os.environ}  # some interpreters need it to start
-    return fixed | kept
-
-
-def _read(process: subprocess.Popen[bytes], nonce: bytes, deadline: float) -> tuple[bytes, bool]:
-    """What the supervisor wrote, and whether it ended before the `deadline`; past it, the supervisor is told to end the program."""
-    output = _read_until(process, nonce, deadline)
+def _read(records: socket.socket, nonce: bytes, deadline: float) -> tuple[bytes, bool]:
+    """What the tester wrote, and whether it ended before the `deadline`; past it, the tester is told to end the program."""
+    output = _read_until(records, nonce, deadline)
     in_time = time.monotonic() < deadline
     if not in_time:
-        process.terminate()
-        output += _read_until(process, nonce, deadline + _GRACE_S)
+        with contextlib.suppress(OSError):
+            records.shutdown(socket.SHUT_WR)
+        output += _read_until(records, nonce, deadline + _GRACE_S)
     return output, in_time
 
 
-def _read_until(process: subprocess.Popen[bytes], nonce: bytes, deadline: float) -> bytes:
-    """Output up to the record that all has ended, the end of the pipe, the `deadline` or a size that no honest program causes."""
-    pipe, output = process.stdout, b""
-    assert pipe is not None  # noqa: S101 - for the type checker; the process was opened with a pipe
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
+def _read_until(records: socket.socket, nonce: bytes, deadline: float) -> bytes:
+    """Output up to the record that all has ended, the end of the stream, the `deadline` or a size that no honest tester causes."""
+    output, poll = b"", select.poll()
+    poll.register(records, select.POLLIN)
     while len(output) < _MAX_RECORD_BYTES and nonce + b" ended" not in output:
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             break
-        chunk = os.read(pipe.fileno(), _MAX_RECORD_BYTES)
+        chunk = records.recv(_MAX_RECORD_BYTES)
         if not chunk:
             break
         output += chunk
@@ -170,16 +227,16 @@ def _read_until(process: subprocess.Popen[bytes], nonce: bytes, deadline: float)
 Verdict = tuple[Literal["passed", "failed", "timeout", "broken"], str, Literal["", "cpu", "wall"]]
 
 
-def _verdict(output: bytes, nonce: bytes, in_time: bool) -> Verdict:
-    """Status, detail and limit from the records; lines without the nonce are the program's or a traceback of the supervisor."""
+def _verdict(output: bytes, nonce: str, in_time: bool) -> Verdict:
+    """Status, detail and limit from the records; lines without the nonce are a traceback of the tester's interpreter."""
     lines = output.decode("utf-8", "replace").splitlines()
-    marked = [line.split(" ", 2)[1:] for line in lines if line.startswith(nonce.decode() + " ")]
+    marked = [line.split(" ", 2)[1:] for line in lines if line.startswith(nonce + " ")]
     records = dict(reversed(marked))
     if "passed" in records:
         return "passed", "", ""
     if "failed" in records:
         return "failed", records["failed"], ""
-    if records.get("killed") == "SIGXCPU":
+    if "cpu" in records:
         return "timeout", "used up its CPU time", "cpu"
     if not in_time:
         return "timeout", "was still running at the deadline", "wall"
@@ -188,9 +245,11 @@ def _verdict(output: bytes, nonce: bytes, in_time: bool) -> Verdict:
 
 def _early_end(records: dict[str, str], lines: list[str]) -> Verdict:
     """The verdict on a program that left without one."""
-    if "started" not in records or not records.keys() & {"killed", "exited"}:
-        cause = records.get("broken") or (lines[-1] if lines else "its supervisor died")
+    if "started" not in records or "broken" in records:
+        cause = records.get("broken") or (lines[-1] if lines else "its tester died")
         return "broken", f"the sandbox could not run the program: {cause}", ""
     if "killed" in records:
         return "failed", f"killed by {records['killed']}", ""
-    return "failed", f"left before its end with status {records['exited']}", ""
+    if "exited" in records:
+        return "failed", f"left before its end with status {records['exited']}", ""
+    return "failed", "its tester was killed", ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline import analyses, outlook, plan, proofs, registry, report, score, tasks
+from pipeline import analyses, asked, outlook, plan, proofs, registry, report, score, tasks
 from pipeline.config import SweepSpec
 from pipeline.dates import skipped_leap_days
 from pipeline.errors import StoreError
@@ -50,23 +50,25 @@ def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
     Raises:
         DataError: one does not; names the item and what was read out of its right answer.
     """
-    for asked in planned.asked:
+    for benchmark in planned.asked:
         orders = spec.conditions.option_orders
-        with reporter.waiting(f"scoring the {len(asked.items):,} right answers of {asked.name}"):
-            scores = proofs.check_gold(asked, orders)
+        with reporter.waiting(f"scoring the {len(benchmark.items):,} right answers of {benchmark.name}"):
+            scores = proofs.check_gold(benchmark, orders)
         found = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-        reporter.say(f"gold {asked.name}: {found} on {len(asked.items):,} right answers" + f" in {len(orders)} orders" * (len(orders) > 1))
+        reporter.say(
+            f"gold {benchmark.name}: {found} on {len(benchmark.items):,} right answers" + f" in {len(orders)} orders" * (len(orders) > 1)
+        )
 
 
 def task_table(planned: Plan) -> Table:
     """How many items each task has, beside the paper's numbers."""
     table = Table("task", "rows", "asked", "in the paper", "matches", title="tasks", title_justify="left")
-    for asked in planned.asked:
-        task, count = asked.task, len(asked.items)
+    for benchmark in planned.asked:
+        task, count = benchmark.task, len(benchmark.items)
         sizes = {"the paper's set": task.paper_items, "the paper's likely subset": task.paper_subset}
         matches = next((name for name, size in sizes.items() if size == count), "neither: no range over dates to compare with the paper's")
         paper = " or ".join(f"{size:,}" for size in sizes.values() if size is not None)
-        table.add_row(asked.name, f"{asked.num_rows:,}", f"{count:,}", paper, matches if paper else "")
+        table.add_row(benchmark.name, f"{benchmark.num_rows:,}", f"{count:,}", paper, matches if paper else "")
     table.columns[0].overflow = "fold"
     return table
 
@@ -120,6 +122,17 @@ def spec_of(run: Run) -> SweepSpec:
     return SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
 
 
+def with_metrics(run: Run, spec: SweepSpec, names: list[str]) -> SweepSpec:
+    """`spec` with each task judged by those of the metrics `names` that fit it, which `run` keeps; completions are not touched.
+
+    Raises:
+        ConfigError: a metric is unknown or fits no task, or none fits some task.
+    """
+    chosen = spec.model_copy(update={"tasks": asked.chosen_metrics(spec.tasks, names)})
+    write_json({**run.manifest(), "sweep": plan.stored(chosen)}, run.manifest_path)
+    return chosen
+
+
 def analyse(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
     """Write every analysis table of `run`.
 
@@ -128,7 +141,7 @@ def analyse(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
     """
     score.check_generated(run, spec)
     with reporter.waiting("analysing"):
-        evidence = analyses.evidence(run.completions(), run.scores(), run.plan_table("variants"), run.plan_table("items"))
+        evidence = analyses.evidence(run.completions(), run.scores(), run.plan_table("variants"), run.plan_table("items"), run.sums())
         names = registry.names("analyses")
         for name in names:
             run.write_table(name, analyses.get(name)(evidence))

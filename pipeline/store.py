@@ -5,6 +5,7 @@ plan/<table>.parquet prompts.json               what is asked, tables of `PLAN_T
 engines/<model>.json                           versions, hardware and settings that the engine honoured
 completions/<model>/<shard>.parquet            what the models answered
 scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
+sums/<model>/<task>.<style>/<chunk>.parquet    the same added up by variant; and `early/`, while generation runs, see `early.py`
 tables/<name>.parquet <name>.csv               what the scores say
 report.html
 telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
@@ -167,6 +168,10 @@ class Run:
     def scores(self) -> pl.LazyFrame:
         """All stored scores."""
         return self._scan("scores", "*/*/*.parquet")
+
+    def sums(self) -> pl.LazyFrame:
+        """All stored sums."""
+        return self._scan("sums", "*/*/*.parquet")
 
     def _scan(self, part: str, pattern: str) -> pl.LazyFrame:
         files = self._files(part, pattern)

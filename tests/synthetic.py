@@ -124,7 +124,13 @@ class Run:
         schema = frames.schema(records.Score)
         status = pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
         return distinct.with_columns(
-            metric=pl.lit(metric), status=status, rule=pl.lit("argmax"), detail=pl.lit(""), stats=pl.Series(stats)
+            metric=pl.lit(metric),
+            status=status,
+            rule=pl.lit("argmax"),
+            detail=pl.lit(""),
+            signature=pl.lit(""),
+            task_version=1,
+            stats=pl.Series(stats),
         ).select(schema.names())
 
 

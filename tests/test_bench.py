@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from pipeline import bench, registry
-from pipeline.bench import Bench, _plans, scale
+from pipeline import asked, bench, frames, metrics, registry, tasks
+from pipeline.bench import Bench, _corpus, _human_eval, _plans, scale, score
+from pipeline.bench._sides import in_turn
 from pipeline.bench._trial import Trial, run
-from pipeline.config import EngineSpec, ModelSpec, SweepSpec
+from pipeline.config import EngineSpec, ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import ConfigError
 from pipeline.progress import Reporter
+from pipeline.records import Item
 
 
 @pytest.fixture
@@ -19,7 +22,7 @@ def small(simulated_spec: SweepSpec) -> Bench:
 
 
 def test_every_benchmark_says_what_it_measures() -> None:
-    assert registry.names("bench") == ["compose", "engine", "prefix", "scale", "score"]
+    assert registry.names("bench") == ["compose", "engine", "prefix", "programs", "scale", "score"]
     for name in registry.names("bench"):
         assert registry.module("bench", name).ABOUT
 
@@ -64,3 +67,74 @@ def test_a_trial_times_real_vllm_and_its_cache(tiny_model: ModelSpec, simulated_
     assert timed.output_tokens == len(requests)
     assert timed.over_bare is not None
     assert timed.seconds > 0
+
+
+def test_the_scoring_benchmark_agrees_with_human_eval_and_sacrebleu(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATESWEEP_DATA", raising=False)
+    monkeypatch.setattr(score, "NUM_LABELS", 2_000)
+    monkeypatch.setattr(score, "NUM_TRANSLATIONS", 50)
+    figures = score.measure(small)
+    assert (figures["score_programs_completions"], figures["score_programs_distinct"]) == (24, 10)
+    assert figures["score_programs_unequal_verdicts"] == 0
+    assert 0 < figures["score_programs_passed"] < 24
+    assert (figures["score_texts_rows"], figures["score_texts_distinct"]) == (2 * 365, 2 * 73)
+    for name in ("bleu", "chrf"):
+        assert (figures[f"score_{name}_dates_compared"], figures[f"score_{name}_unequal_dates"]) == (2, 0)
+        assert figures[f"score_{name}_times_as_fast_as_corpus_score"] > 1
+    for rate in ("humaneval_outputs_per_s", "mmlu_outputs_per_s", "mmlu_outputs_per_core_s", "wmt16_en_de_outputs_per_s"):
+        assert figures[f"score_{rate}"] > 0
+
+
+def test_what_has_no_data_is_left_out_and_said(small: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATESWEEP_DATA", raising=False)
+    said: list[str] = []
+    monkeypatch.setattr(Reporter, "say", lambda self, text: said.append(text))
+    monkeypatch.setattr(score, "_WORK", {"mmlu": lambda *_: pytest.fail("measured"), "humaneval": lambda *_: {"figure": 1}})
+    nowhere = Bench(spec=small.spec.model_copy(update={"data_root": str(tmp_path)}), share=1, reporter=small.reporter)
+    assert score.measure(nowhere) == {"figure": 1}
+    assert len(said) == 1
+    assert "mmlu is left out: cais/mmlu is not in the mirror" in said[0]
+
+
+def test_a_year_of_texts_has_every_date_once_and_a_fifth_of_its_texts_are_distinct() -> None:
+    items = asked.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items
+    rows = _corpus.year(items, [[item.target, item.target + " !"] for item in items])
+    assert rows.group_by("item_id").len()["len"].to_list() == [365] * len(items)
+    assert rows.select("item_id", "date").n_unique() == rows.height
+    counts = rows.group_by("item_id", "answer").len()
+    assert counts.height == 73 * len(items)
+    assert counts["len"].max() > 40  # few outputs are common
+    assert counts.filter(len=1).height > counts.height / 10  # and many are rare
+    assert rows.equals(_corpus.year(items, [[item.target, item.target + " !"] for item in items]))
+
+
+def test_a_benchmark_counts_dates_with_another_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = asked.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items[:3]
+    rows = _corpus.year(items, [[item.target] for item in items])
+    combine = type(metrics.get("bleu")).combine
+    monkeypatch.setattr(type(metrics.get("bleu")), "combine", lambda self, sums, counts: combine(self, sums, counts) + 1e-9)
+    assert _corpus.compare("bleu", rows, frames.from_records(Item, items))["unequal_dates"] == 2
+
+
+def test_programs_of_the_benchmark_are_edits_of_reference_solutions() -> None:
+    items = asked.load(TaskSpec(name="humaneval"), None).items
+    rows = _human_eval.completions(items)
+    assert rows.height == 12 * 164
+    assert rows.select("item_id", "completion").n_unique() == round(0.4 * 12 * 164)
+    assert {item.item_id for item in items} == set(rows["item_id"])
+    task = tasks.get("humaneval")
+    assert task.answers(rows.join(frames.from_records(Item, items), on="item_id"))["rule"].unique().to_list() == ["function"]
+
+
+def test_two_sides_are_timed_in_turn() -> None:
+    order: list[str] = []
+    found = [in_turn(number, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2) for number in range(3)]
+    assert found == [(1, 2)] * 3
+    assert order == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
+
+
+def test_a_benchmark_counts_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = asked.load(TaskSpec(name="humaneval"), None).items[:2]
+    monkeypatch.setattr(_human_eval, "_theirs", lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0))
+    figures = _human_eval.measure(items)
+    assert figures["score_programs_unequal_verdicts"] == 24 - figures["score_programs_passed"] > 0

@@ -32,7 +32,22 @@ name = "mmlu"
 limit = 1
 """
 
-COMMANDS = ["run", "plan", "generate", "score", "analyse", "report", "status", "show", "list", "bench", "fetch", "join"]
+COMMANDS = [
+    "run",
+    "plan",
+    "generate",
+    "score",
+    "analyse",
+    "report",
+    "status",
+    "show",
+    "list",
+    "bench",
+    "fetch",
+    "join",
+    "compare",
+    "doctor",
+]
 
 
 def call(*arguments: str, code: int = 0, **variables: str) -> str:
@@ -258,3 +273,20 @@ def test_narrowed_runs_have_folders_of_their_own() -> None:
     few, fewer = (stages.default_folder(narrowing.narrow(spec, limit=n)) for n in (3, 2))
     assert whole == Path("runs/demo")
     assert len({whole, few, fewer}) == 3
+
+
+def test_doctor_ends_with_status_1_where_something_would_stop_a_run() -> None:
+    printed = call("doctor", "--no-ray", code=1, DATESWEEP_DATA="/no/such/folder")
+    assert "/no/such/folder is no folder" in printed
+    assert "1 problem(s) would stop a run" in printed
+    assert "nothing stands in the way" in call("doctor", "--no-ray")
+
+
+def test_two_runs_are_compared_and_written(simulated_run: Run, tmp_path: Path) -> None:
+    folder = str(simulated_run.folder)
+    printed = call("compare", folder, folder, "--out", str(tmp_path / "c.csv"))
+    assert "B minus A: simulated" in printed
+    assert "0.00 to 0.00" in printed
+    assert (tmp_path / "c.csv").is_file()
+    assert "allowed: a file that ends in" in call("compare", folder, folder, "--out", "x.txt", code=2)
+    assert "is no run folder" in call("compare", folder, str(tmp_path / "none"), code=2)

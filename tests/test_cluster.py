@@ -99,6 +99,42 @@ def test_more_than_the_machines_have_is_refused(engine: dict[str, object], model
         place(engine, model, resources)
 
 
+def aside(scoring_cpus: object, resources: Resources, build: str = "gpu", **engine: object) -> tuple[list[int], int]:
+    """Cores left to engines on each node, and cores kept for scoring."""
+    spec = SweepSpec.model_construct(engine=EngineSpec.model_validate({"scoring_cpus": scoring_cpus, **engine}))
+    left, kept = cluster.set_aside(spec, resources, build)
+    assert [node.num_gpus for node in left.nodes] == [node.num_gpus for node in resources.nodes]
+    return [node.num_cpus for node in left.nodes], kept
+
+
+@pytest.mark.parametrize(
+    ("scoring_cpus", "resources", "build", "expected"),
+    [
+        ("auto", CPU, "cpu", ([8], 0)),
+        ("auto", GPUS, "gpu", ([24], 8)),
+        ("auto", GPUS, "cpu", ([32], 0)),
+        ("auto", HEAD_AND_TWO, "gpu", ([3, 48, 48], 33)),
+        (0, GPUS, "gpu", ([32], 0)),
+        (1, of((2, 0)), "cpu", ([1], 1)),
+        (3, THREE_CPU, "cpu", ([4, 4, 5], 3)),
+        (7, THREE_CPU, "cpu", ([3, 3, 3], 7)),
+    ],
+)
+def test_cores_for_scoring_are_kept_from_engines(
+    scoring_cpus: object, resources: Resources, build: str, expected: tuple[list[int], int]
+) -> None:
+    assert aside(scoring_cpus, resources, build) == expected
+
+
+def test_engines_on_cpu_of_a_gpu_node_keep_all_cores() -> None:
+    assert aside("auto", GPUS, device="cpu") == ([32], 0)
+
+
+def test_every_node_keeps_a_core_for_an_engine() -> None:
+    with pytest.raises(EngineError, match=r"scoring_cpus: given 14; Ray has 16 CPU cores on 3 nodes.*at most 13"):
+        aside(14, THREE_CPU, "cpu")
+
+
 def test_room_is_taken_where_it_leaves_other_nodes_whole() -> None:
     room = Room(of((8, 8), (8, 4)))
     assert [room.take(1, gpus) for gpus in (2, 2, 8, 1)] == ["n1", "n1", "n0", None]

@@ -3,6 +3,7 @@
 
 import contextlib
 import inspect
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from pipeline import cluster, frames, generate, plan, stages, tasks
 from pipeline.compose import Composer
@@ -59,6 +61,21 @@ def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
     row = completions(simulated_run).filter(pl.col("variant") == "iso:2024-03-03").row(3, named=True)
     prompt = builder.item_prompt(tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1])
     assert row["prompt_hash"] == frames.prompt_hash(builder.encode(prompt.text("2024-03-03")))
+
+
+def test_work_beside_the_engines_is_called_with_the_cores_kept_from_them(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
+    run = copy_of(simulated_run, tmp_path / "copy")
+    run.completion_path("simulated", 0).unlink()
+    spec = simulated_spec.model_copy(update={"engine": simulated_spec.engine.model_copy(update={"scoring_cpus": 1})})
+    called: list[int] = []
+    said = io.StringIO()
+    reporter = Reporter(Console(file=said, width=200))
+    generate.generate(run, spec, reporter, beside=lambda num_cpus: called.append(num_cpus) or "12 outputs scored")
+    assert set(called) == {1}
+    assert "12 outputs scored" in said.getvalue()
+    assert completions(run).equals(completions(simulated_run))
 
 
 def test_a_shard_is_in_plan_order_although_outputs_come_in_another(simulated_run: Run) -> None:
@@ -264,15 +281,17 @@ def test_a_checkpoint_that_changed_after_the_plan_is_refused(simulated_run: Run,
 SLOW = """
 import sys, time
 from pathlib import Path
-from pipeline import engine, generate, score, settings, stages
+from pipeline import early, engine, generate, score, settings, stages
 from pipeline.progress import Reporter
 from pipeline.simulated import SimulatedEngine
 from pipeline.store import Run
 
 spec, run = settings.load_sweep(sys.argv[1]), Run(Path(sys.argv[2]))
+early.chunk_rows = lambda task: 4
 with run.locked():
     stages.make_plan(run, spec, Reporter())
-    generate.generate(run, spec, Reporter())
+    beside = spec.model_copy(update={"engine": spec.engine.model_copy(update={"scoring_cpus": 1})})
+    generate.generate(run, beside, Reporter(), None, early.Scorer(run, spec).step)
     score.score(run, spec, Reporter())
     stages.analyse(run, spec, Reporter())
 """

@@ -53,7 +53,7 @@ def test_reflexion_programs_pass_as_their_authors_report(model: str, num_passed:
 def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the time to wait for the program that sleeps for 10 s."""
     run = sandbox.run
-    monkeypatch.setattr(sandbox, "run", lambda program: run(program, timeout_s=4.0))
+    monkeypatch.setattr(sandbox, "run", lambda *program, **options: run(*program, **options, timeout_s=4.0))
 
 
 @pytest.mark.usefixtures("short_deadline")

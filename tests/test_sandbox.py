@@ -1,9 +1,12 @@
-"""The sandbox: what passes, what does not, and that nothing of a program remains.
+"""The sandbox: what passes, what does not, and that nothing of a program remains. `test_sandbox_attacks.py` has the hostile programs.
 
 Most tests run with all layers that this machine offers and with none, since other machines have none.
 """
 
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -13,25 +16,36 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import sandbox
-from pipeline.sandbox import ExecutionResult
+from pipeline import _forkserver, _launch, sandbox
+from pipeline._confined import kernel
+from pipeline._launch import Limits
+from pipeline.sandbox import ExecutionResult, UnitTests
 
 Run = Callable[..., ExecutionResult]
 LAYERS = sorted({sandbox._layers(), ()}, reverse=True)
+NO_TESTS = UnitTests(source="")
 
 
 @pytest.fixture(params=LAYERS, ids=lambda layers: "+".join(layers) or "limits_only")
 def run(request: pytest.FixtureRequest) -> Run:
     """`sandbox.run` under one set of layers, with short limits."""
 
-    def run_under_layers(program: str, timeout_s: float = 20.0, cpu_limit_s: int = 10, memory_mib: int = 512) -> ExecutionResult:
-        return sandbox._run(program, request.param, timeout_s, cpu_limit_s, memory_mib)
+    def run_under_layers(
+        program: str, source: str = "", functions: list[str] | None = None, given: str = "", **limits: float
+    ) -> ExecutionResult:
+        tests = UnitTests(source=source, functions=functions or [], given=given)
+        defaults = {"timeout_s": 20.0, "cpu_limit_s": 10, "memory_mib": 512}
+        return sandbox._run(program, tests, request.param, Limits(**(defaults | limits)))  # type: ignore[arg-type]
 
     return run_under_layers
 
 
+def run_with(layers: tuple[str, ...], program: str, tests: UnitTests = NO_TESTS) -> ExecutionResult:
+    return sandbox._run(program, tests, layers, Limits(20.0, 5, 512))
+
+
 def needs(layer: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(layer not in sandbox._layers(), reason=f"this machine offers no {layer}")
+    return pytest.mark.skipif(bool(reason := sandbox._trial((layer,))), reason=f"no {layer} here: {reason}")
 
 
 def alive(marker: str) -> list[str]:
@@ -64,7 +78,6 @@ def test_a_program_that_reaches_its_end_passes(run: Run) -> None:
         ("print('passed'); import os; os.write(1, b'passed\\nended'); os._exit(0)", "left before its end with status 0"),
         ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
         ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "killed by SIGTERM"),
         ("x = bytearray(10**12)", "MemoryError"),
         ("x = []\nwhile True: x.append(bytearray(1 << 24))", "MemoryError"),
         ("class E(Exception):\n    def __str__(self): raise ValueError\nraise E", "E"),
@@ -81,17 +94,47 @@ def test_a_program_that_does_not_reach_its_end_fails(run: Run, program: str, det
     assert len(result.detail) < 400
 
 
-def test_records_without_the_nonce_do_not_count(run: Run) -> None:
-    lines = "b'0' * 32 + b' passed \\n' + b'0' * 32 + b' ended \\n'"
-    forge = f"import os\nfor fd in range(3, 256):\n    try: os.write(fd, {lines})\n    except OSError: pass\n"
-    assert run(forge + "os._exit(0)").status == "failed"
+@pytest.mark.parametrize(
+    ("program", "source", "detail"),
+    [
+        ("def f(x): return x + 1", "assert f(1) == 2\nassert f(x=2) == 3", ""),
+        ("def f(x): return x", "assert f(1) == 2", "AssertionError:"),
+        ("def f(x): raise KeyError('a')", "f(1)", "KeyError: 'a'"),
+        ("class E(ValueError): pass\ndef f(x): raise E('b')", "f(1)", "E: b"),
+        ("def f(x): raise KeyError('a')", "try: f(1)\nexcept KeyError: pass", ""),
+        ("class E(ValueError): pass\ndef f(x): raise E('b')", "try: f(1)\nexcept ValueError as e: assert str(e) == 'b'", ""),
+        ("def f(x): x.append(x[0]); x[0] = 9", "a = [1]\nf(a)\nassert a == [9, 1]", ""),
+        ("def f(x): x['b'] = x.pop('a')", "a = {'a': 1}\nf(a)\nassert a == {'b': 1}", ""),
+        ("def f(x): return (i * i for i in range(x))", "assert list(f(3)) == [0, 1, 4]\nassert f(3) != [0, 1, 4]", ""),
+        ("n = 0\ndef f():\n    global n\n    n += 1\n    return n", "assert [f(), f(), f()] == [1, 2, 3]", ""),
+        ("f = 5", "f()", "TypeError: 'int' object is not callable"),
+        ("", "f()", "NameError: name 'f' is not defined"),
+        ("raise ValueError('at once')", "f()", "ValueError: at once"),
+        ("def f(x): return x", "assert f(10**5000) == 10**5000", ""),
+        ("def f(x): return 'passed'", "raise ZeroDivisionError('by the tests')", "ZeroDivisionError: by the tests"),
+    ],
+)
+def test_tests_call_the_functions_of_the_program(run: Run, program: str, source: str, detail: str) -> None:
+    result = run(program, source, ["f"])
+    assert (result.status, result.detail) == ("failed" if detail else "passed", detail)
 
 
-def test_a_flood_on_the_private_pipe_does_not_block(run: Run) -> None:
-    flood = "import os\nwhile True:\n    for fd in range(3, 12):\n        try: os.write(fd, b'x' * 65536)\n        except OSError: pass\n"
-    result = run(flood, timeout_s=3.0)
-    assert result.status != "passed"
-    assert result.duration_s < 8
+def test_tests_take_other_names_from_trusted_source(run: Run) -> None:
+    given = "def f(x): return 0\ndef twice(x): return 2 * x\n"
+    program = "def f(x): return x * 2\ndef twice(x): raise ValueError\n"
+    assert run(program, "assert f(4) == twice(4) == 8", ["f"], given).status == "passed"
+    assert run(program, "assert f(4) == twice(4) == 8", [], given).status == "failed"
+
+
+def test_tests_that_hand_over_what_cannot_travel_are_broken_not_failed(run: Run) -> None:
+    result = run("def f(g): return g(1)", "f(lambda x: x)", ["f"])
+    assert result.status == "broken"
+    assert "no plain data" in result.detail
+
+
+def test_a_program_sees_nothing_of_its_tests(run: Run) -> None:
+    program = "import sys\ndef f(): return sorted(n for n in sys.modules if 'pipeline' in n), sys.argv"
+    assert run(program, "assert f() == ([], ['program.py'])", ["f"]).status == "passed"
 
 
 def test_a_forked_copy_has_no_say(run: Run) -> None:
@@ -156,7 +199,7 @@ def test_the_environment_is_scrubbed(run: Run, monkeypatch: pytest.MonkeyPatch) 
 @needs("landlock")
 @pytest.mark.parametrize("path", ["/proc/1/environ", "/etc/passwd", "/proc/self/environ", __file__])
 def test_files_of_others_cannot_be_read(path: str) -> None:
-    assert "PermissionError" in sandbox.run(f"open({path!r}, 'rb').read()").detail
+    assert "PermissionError" in run_with(("landlock",), f"open({path!r}, 'rb').read()").detail
 
 
 @needs("landlock")
@@ -168,26 +211,65 @@ def test_files_outside_the_folder_cannot_be_written(tmp_path: Path) -> None:
         f"import os; os.remove('{tmp_path}/kept')",
         f"import os; os.mkdir('{tmp_path}/x')",
     ]
-    assert ["Permission" in sandbox.run(p).detail for p in programs] == [True] * len(programs)
+    assert ["Permission" in run_with(("landlock",), p).detail for p in programs] == [True] * len(programs)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("kept", "kept")]
 
 
 @needs("landlock")
 def test_processes_of_others_cannot_be_signalled() -> None:
-    result = sandbox._run(f"import os; os.kill({os.getpid()}, 0)", ("landlock",), 20.0, 5, 512)
-    assert "PermissionError" in result.detail or "ProcessLookupError" in result.detail
+    if kernel.landlock_version() < 6:
+        pytest.skip("this kernel's Landlock keeps no signals in")
+    assert "PermissionError" in run_with(("landlock",), f"import os; os.kill({os.getpid()}, 0)").detail
+
+
+@pytest.mark.parametrize("layer", [pytest.param(layer, marks=needs(layer)) for layer in ("namespaces", "bubblewrap")])
+def test_the_root_shows_the_interpreter_and_little_else(layer: str) -> None:
+    program = "import os, socket\ndef f(path): return sorted(os.listdir(path)) if os.path.exists(path) else None\n"
+    program += "def writes(path):\n    try: open(path + '/x', 'w')\n    except OSError as e: return e.strerror\n"
+    program += "def links(): return {n for _, n in socket.if_nameindex()}"
+    prefix = Path(sys.base_prefix).parts[1]
+    source = (
+        f"assert set(f('/')) <= {{'bin', 'dev', 'etc', 'lib', 'lib64', 'nix', 'program', 'usr', {prefix!r}, {Path(__file__).parts[1]!r}}}\n"
+        "assert set(f('/dev')) == {'null', 'zero', 'random', 'urandom'}, f('/dev')\n"
+        "assert set(f('/etc')) <= {'ld.so.cache', 'localtime'}, f('/etc')\n"
+        "assert f('/proc') is None and f('/program') == [] and links() == {'lo'}\n"
+        f"assert f({str(Path(__file__).parent)!r}) is None\n"
+        f"assert writes('/usr') == writes({str(Path(os.__file__).parent)!r}) == 'Read-only file system'\n"
+        "assert writes('/program') is None"
+    )
+    result = run_with((layer,), program, UnitTests(source=source, functions=["f", "writes", "links"]))
+    assert result.detail == ""
 
 
 @needs("namespaces")
-def test_there_is_no_network_and_no_other_process() -> None:
-    program = "import os, socket\nassert [n for _, n in socket.if_nameindex()] == ['lo']\nassert os.getpid() == 2 and os.getppid() == 1"
-    assert sandbox._run(program, ("namespaces",), 20.0, 5, 512).status == "passed"
+def test_there_is_no_other_process_and_no_privilege() -> None:
+    program = (
+        "import os, ctypes\nlibc = ctypes.CDLL(None)\n"
+        "def f(): return os.getpid(), os.getppid()\n"
+        "def no_new_privileges(): return libc.prctl(39, 0, 0, 0, 0)\n"
+        "def caps():\n    data = (ctypes.c_uint32 * 6)()\n"
+        "    libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), data)\n    return list(data)\n"
+    )
+    source = "assert f() == (1, 0) and no_new_privileges() == 1 and caps() == [0] * 6"
+    tests = UnitTests(source=source, functions=["f", "no_new_privileges", "caps"])
+    assert run_with(("namespaces",), program, tests).status == "passed"
 
 
-@needs("namespaces")
-def test_capabilities_are_gone() -> None:
-    program = "status = open('/proc/self/status').read()\nassert 'CapEff:\\t0000000000000000' in status and 'NoNewPrivs:\\t1' in status"
-    assert sandbox._run(program, ("namespaces",), 20.0, 5, 512).status == "passed"
+@pytest.mark.skipif(os.getuid() != 0 or bool(sandbox._trial(("namespaces",))), reason="needs root and namespaces")
+def test_where_the_caller_is_root_programs_are_nobody() -> None:
+    program = "import os, resource\ndef f(): return os.getuid(), os.getgid(), resource.getrlimit(resource.RLIMIT_NPROC)[1]"
+    tests = UnitTests(source=f"assert f() == ({kernel.NOBODY}, {kernel.NOBODY}, {kernel.NUM_PROCESSES})", functions=["f"])
+    assert run_with(("namespaces",), program, tests).status == "passed"
+
+
+def test_bubblewrap_gets_a_command_that_hides_all_but_the_interpreter() -> None:
+    command = _launch.bubblewrap()
+    binds = [command[i + 1 : i + 3] for i, word in enumerate(command) if word in ("--ro-bind", "--dev-bind")]
+    assert Path(command[0]).name == "bwrap" and command[-1] == "--"
+    assert {"--unshare-all", "--die-with-parent", "--cap-drop"} <= set(command)
+    assert command[command.index("--tmpfs") - 2 :][:4] == ["--size", str(kernel.DISK_MIB << 20), "--tmpfs", kernel.WORK]
+    assert all(source == target for source, target in binds)
+    assert not {"/", "/home", "/proc", "/tmp", "/root", "/etc", str(Path.home()), str(Path.cwd())} & {source for source, _ in binds}
 
 
 def test_it_starts_in_an_empty_folder_that_is_gone_afterwards(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +286,7 @@ def test_it_starts_in_an_empty_folder_that_is_gone_afterwards(run: Run, tmp_path
 @pytest.mark.parametrize("mess", ["for _ in range(1500): os.mkdir('d'); os.chdir('d')", "os.rmdir(os.getcwd())"])
 def test_a_folder_that_is_nested_deep_or_already_gone_is_deleted(mess: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert sandbox._run(f"import os\n{mess}", (), 20.0, 10, 512).status == "passed"
+    assert run_with((), f"import os\n{mess}").status == "passed"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -231,20 +313,80 @@ def test_packages_of_the_harness_cannot_be_imported(run: Run) -> None:
         assert "ModuleNotFoundError" in run(f"import {name}").detail
 
 
-def test_what_the_sandbox_cannot_start_is_broken_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "_CHILD", Path("/nonexistent/child.py"))
-    result = sandbox._run("x = 1", (), 10.0, 5, 512)
+@pytest.mark.parametrize("layers", [(), ("landlock",), ("namespaces",)])
+def test_what_the_sandbox_cannot_start_is_broken_not_failed(layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_launch, "_CHILD", Path("/nonexistent/child.py"))
+    monkeypatch.setattr(_launch, "SHARED", _forkserver.Shared())
+    result = run_with(layers, "x = 1")
     assert result.status == "broken"
     assert "No such file" in result.detail
 
 
-def test_a_layer_that_cannot_be_set_up_is_broken_not_weaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    child = tmp_path / "_confined.py"
-    child.write_text(sandbox._CHILD.read_text().replace("LANDLOCK_RESTRICT = 444, 445, 446", "LANDLOCK_RESTRICT = 444, 445, 9999"))
-    monkeypatch.setattr(sandbox, "_CHILD", child)
-    result = sandbox._run("x = 1", ("landlock",), 10.0, 5, 512)
+@pytest.mark.parametrize(("layers", "wall"), [(("landlock",), "def restrict_files"), (("namespaces",), "def enter_work")])
+def test_a_layer_that_cannot_be_set_up_is_broken_not_weaker(
+    layers: tuple[str, ...], wall: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(_launch._CHILD.parent, tmp_path / "pipeline/_confined")
+    (tmp_path / "pipeline/__init__.py").touch()
+    child = tmp_path / "pipeline/_confined/__main__.py"
+    source = (child.parent / "kernel.py").read_text().replace(wall, f"{wall}(*_): raise OSError('no such wall')\ndef unused")
+    (child.parent / "kernel.py").write_text(source)
+    monkeypatch.setattr(_launch, "_CHILD", child)
+    monkeypatch.setattr(_launch, "SHARED", _forkserver.Shared())
+    result = run_with(layers, "x = 1")
     assert (result.status, result.limit) == ("broken", "")
-    assert "syscall" in result.detail
+    assert "no such wall" in result.detail or sandbox._trial(layers)
+    _launch.SHARED.close()
+
+
+@needs("namespaces")
+def test_a_fork_server_that_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = _forkserver.Shared()
+    monkeypatch.setattr(_launch, "SHARED", shared)
+    assert run_with(("namespaces",), "x = 1").status == "passed"
+    assert shared._server is not None
+    shared._server._process.kill()
+    shared._server._process.wait()
+    assert [run_with(("namespaces",), "x = 1").status for _ in range(2)] == ["passed", "passed"]
+    shared.close()
+
+
+@needs("namespaces")
+def test_the_fork_server_ends_with_its_caller_however_that_ends() -> None:
+    script = (
+        "import os, signal\nfrom pipeline import sandbox\nsandbox.run('x = 1')\n"
+        "print(sandbox._launch.SHARED._server._process.pid, flush=True)\n"
+    )
+    for ending in ("pass", "os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)"):
+        done = subprocess.run([sys.executable, "-c", script + ending], capture_output=True, text=True, check=False)
+        path, deadline = Path(f"/proc/{done.stdout.strip()}"), time.monotonic() + 10
+        while path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not path.exists()
+
+
+@needs("namespaces")
+def test_programs_of_one_fork_server_share_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with(("namespaces",), "import builtins, math, random, os\nmath.pi = builtins.len = 3\nos.environ['X'] = 'x'\nopen('x', 'w')")
+    clean = "import math, os\nassert math.pi > 3.1 and len([1]) == 1 and 'X' not in os.environ and os.listdir() == []"
+    assert run_with(("namespaces",), clean).detail == ""
+    draws = {run_with(("namespaces",), "import random\nraise ValueError(random.random())").detail for _ in range(3)}
+    assert len(draws) == 3
+
+
+def test_each_layer_is_offered_with_a_reason_or_what_it_brings() -> None:
+    offers = {offer.layer: offer for offer in sandbox.offers()}
+    assert set(offers) == {"namespaces", "bubblewrap", "landlock", "nobody"}
+    assert all(offer.about and (offer.works or not offer.used) for offer in offers.values())
+    assert {layer for layer, offer in offers.items() if offer.used} >= set(sandbox._layers())
+
+
+def test_a_layer_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
+    sandbox._trial.cache_clear()
+    found = {offer.layer: offer for offer in sandbox.offers()}["bubblewrap"]
+    sandbox._trial.cache_clear()
+    assert (found.works, "No such file" in found.about) == (False, True)
 
 
 def test_many_threads_get_their_own_verdicts() -> None:

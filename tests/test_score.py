@@ -1,12 +1,17 @@
 """Scoring distinct outputs: once each, joined back by key, done if and only if the file exists."""
 
+import contextlib
+import io
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
-from pipeline import cluster, frames, metrics, score, tasks
+from pipeline import chunks, cluster, frames, judge, metrics, score, stages, tasks
 from pipeline.config import SweepSpec, TaskSpec
 from pipeline.errors import ConfigError, StoreError
 from pipeline.progress import Reporter
@@ -16,8 +21,8 @@ from pipeline.store import Run
 
 def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
     """All outputs that are scored for one task, in the order of their chunks, with their items' columns."""
-    chunks = [c for c in score.chunks(run, spec) if c.task.name == name]
-    return pl.concat([part for _, part in score.with_outputs(run, chunks)]).join(run.plan_table("items"), on=["task", "item_id"])
+    cut = [c for c in chunks.chunks(run, spec) if c.task.name == name]
+    return pl.concat([part.rows for _, part in chunks.with_outputs(run, cut)]).join(run.plan_table("items"), on=["task", "item_id"])
 
 
 @pytest.fixture
@@ -34,40 +39,6 @@ def test_each_distinct_output_has_one_score_per_metric(simulated_run: Run, simul
         for name in tasks.get(task.name, task.style).metrics:
             mine = scores.filter(task=task.name, metric=name).select(frames.OUTPUT_KEY)
             assert mine.sort(frames.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(frames.OUTPUT_KEY))
-
-
-@pytest.mark.parametrize(("chunk_rows", "band"), [(1, 1), (5, 30), (7, 10_000), (1_000, 1)])
-def test_chunks_hold_each_distinct_output_once_however_they_are_cut(
-    simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, chunk_rows: int, band: int
-) -> None:
-    monkeypatch.setattr(score, "_chunk_rows", lambda task: chunk_rows)
-    monkeypatch.setattr(score, "_band_completions", lambda task: band)
-    chunks = list(score.chunks(simulated_run, simulated_spec))
-    pairs = list(score.with_outputs(simulated_run, chunks))
-    assert [c for c, _ in pairs] == chunks
-    assert [part.height for _, part in pairs] == [c.size for c in chunks]
-    assert max(c.size for c in chunks) <= chunk_rows
-    assert len({c.path for c in chunks}) == len(chunks)
-    completions = simulated_run.completions().collect()
-    assert sum(c.num_completions for c in chunks) == completions.height
-    wanted = [*frames.OUTPUT_KEY, "text", "label_logprobs"]
-    found = pl.concat([part for _, part in pairs])
-    for task in simulated_spec.tasks:
-        mine, asked = found.filter(task=task.name), simulated_run.plan_table("items").filter(task=task.name)
-        rank = {item: number for number, item in enumerate(asked["item_id"])}
-        expected = completions.filter(task=task.name).unique(frames.OUTPUT_KEY).sort(pl.col("item_id").replace_strict(rank), "output_id")
-        assert mine.select(wanted).equals(expected.select(wanted))
-    for chunk, part in pairs:
-        items = simulated_run.plan_table("items").filter(task=chunk.task.name)["item_id"]
-        assert (part["item_id"][0], part["item_id"][-1]) == (items[chunk.first_item], items[chunk.last_item])
-
-
-def test_a_chunk_is_read_without_those_around_it(simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score, "_chunk_rows", lambda task: 3)
-    chunks = list(score.chunks(simulated_run, simulated_spec))
-    together = {c.path: part for c, part in score.with_outputs(simulated_run, chunks)}
-    for chunk, part in score.with_outputs(simulated_run, chunks[::2]):
-        assert part.equals(together[chunk.path])
 
 
 def test_outputs_that_repeat_over_dates_are_scored_once(simulated_run: Run, simulated_spec: SweepSpec) -> None:
@@ -145,3 +116,71 @@ def test_code_is_not_run_without_consent(copied: Run, simulated_spec: SweepSpec)
     spec = simulated_spec.model_copy(update={"tasks": [TaskSpec(name="humaneval")]})
     with pytest.raises(ConfigError, match="programs that the model writes"):
         score.score(copied, spec, Reporter())
+
+
+@pytest.fixture
+def ray_stays_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One small Ray for all calls of a test."""
+    with cluster.session(None, num_cpus=1) as resources:
+        monkeypatch.setattr(cluster, "session", lambda address: contextlib.nullcontext(resources))
+        yield
+
+
+@pytest.mark.usefixtures("ray_stays_up")
+def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = copied.scores().filter(pl.col("task") == "gsm8k").collect()
+    deadly, real = before.filter(pl.col("output_id").is_unique())["output_id"][0], judge.scores
+
+    def scores(rows: pl.DataFrame, items: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+        if deadly in rows["output_id"]:
+            os._exit(1)
+        return real(rows, items, names)
+
+    def score_chunk(work: score.Work) -> None:
+        work.write(scores(work.unknown(), work.items, work.names))
+
+    monkeypatch.setattr(judge, "scores", scores)
+    monkeypatch.setattr(score, "score_chunk", score_chunk)
+    monkeypatch.setattr(score, "RETRIES", 0)
+    for path in (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet"):
+        path.unlink()
+    said = io.StringIO()
+    score.score(copied, simulated_spec, Reporter(Console(file=said, width=200)))
+    after = copied.scores().filter(pl.col("task") == "gsm8k").collect()
+    is_deadly = pl.col("output_id") == deadly
+    assert after.filter(~is_deadly).equals(before.filter(~is_deadly))
+    [row] = after.filter(is_deadly).to_dicts()
+    assert (row["status"], row["stats"]) == ("failed", None)
+    assert "ended its worker: WorkerCrashedError" in row["detail"]
+    assert "1 scores failed and count as missing; the first, gsm8k item" in said.getvalue()
+    assert score.progress(copied, simulated_spec) == (2, 3), "it gets another chance"
+
+
+@pytest.mark.usefixtures("ray_stays_up")
+def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(copied: Run, simulated_spec: SweepSpec) -> None:
+    completions = {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")}
+    chosen = stages.with_metrics(copied, simulated_spec, ["accuracy", "chrf"])
+    assert [task.metrics for task in chosen.tasks] == [["accuracy"], ["accuracy"], ["chrf"]]
+    score.score(copied, chosen, Reporter())
+    assert {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")} == completions
+    found = copied.scores().select("task", "metric").unique().sort("task").collect().rows()
+    assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("wmt16_en_de", "chrf")]
+    assert copied.sums().select("metric").unique().collect().height == 2
+    assert stages.spec_of(copied).tasks == chosen.tasks, "later stages and `status` know of it"
+    stages.analyse(copied, chosen, Reporter())
+    assert copied.tables()["by_date"]["metric"].unique().sort().to_list() == ["accuracy", "chrf"]
+
+
+def test_metrics_that_no_task_can_be_judged_by_are_refused(copied: Run, simulated_spec: SweepSpec) -> None:
+    with pytest.raises(ConfigError, match=r"no task .* can be judged by pass_at_1"):
+        stages.with_metrics(copied, simulated_spec, ["accuracy", "pass_at_1"])
+    with pytest.raises(ConfigError, match=r"wmt16_en_de.zero_shot can be judged by none of accuracy; also name one of bleu, chrf"):
+        stages.with_metrics(copied, simulated_spec, ["accuracy"])
+
+
+def test_sums_are_made_again_where_they_are_lost(copied: Run, simulated_spec: SweepSpec) -> None:
+    [first, *_] = (copied.folder / "sums").rglob("*.parquet")
+    before = first.read_bytes()
+    first.unlink()
+    score.score(copied, simulated_spec, Reporter())
+    assert first.read_bytes() == before

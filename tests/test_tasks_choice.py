@@ -99,24 +99,68 @@ def test_a_bad_row_is_named_with_what_was_expected(column: str, value: object, e
 
 
 @given(st.lists(st.lists(st.floats(-50, 0), min_size=4, max_size=4), max_size=20))
-def test_the_most_probable_label_is_the_first_maximum(vectors: list[list[float]]) -> None:
+def test_the_answer_is_the_most_probable_label(vectors: list[list[float]]) -> None:
     answers = most_probable_label(_outputs(vectors), "mmlu")
-    assert answers["answer"].to_list() == ["ABCD"[int(np.argmax(v))] for v in vectors]
+    best = [[letter for letter, p in zip("ABCD", v, strict=True) if p == max(v)] for v in vectors]
+    assert all(answer in letters for answer, letters in zip(answers["answer"], best, strict=True))
+    assert answers["rule"].to_list() == ["argmax" if len(letters) == 1 else "tie" for letters in best]
     assert answers.schema == {"answer": pl.String, "rule": pl.String}
-    assert set(answers["rule"]) <= {"argmax"}
+
+
+def _tied(places: str, orders: list[int] | None = None, num_items: int = 1) -> pl.DataFrame:
+    """Answers, as shown, of items in whose vectors the labels at `places` have the highest log-probability."""
+    vectors = [[-1.0 if letter in places else -2.0 for letter in "ABCD"]] * num_items
+    outputs = _outputs(vectors)
+    if orders is not None:
+        outputs = outputs.with_columns(option_order=pl.Series(orders, dtype=pl.Int64))
+    return most_probable_label(outputs, "mmlu")
 
 
 @pytest.mark.parametrize(
-    ("vector", "label"),
+    ("vector", "label", "rule"),
     [
-        ([-1.0, -1.0, -1.0, -1.0], "A"),
-        ([-2.0, -1.0, -1.0, -3.0], "B"),
-        ([-math.inf, -math.inf, -9.0, -math.inf], "C"),  # a label of probability 0 is no fault
-        ([-0.0, 0.0, -1.0, -1.0], "A"),
+        ([-math.inf, -math.inf, -9.0, -math.inf], "C", "argmax"),  # a label of probability 0 is no fault
+        ([-1.0, -1.0 - 2**-40, -3.0, -3.0], "A", "argmax"),
+        ([-1.0, -1.0, -1.0, -1.0], None, "tie"),
+        ([-1.0, -2.0, -2.0, -2.0], "A", "argmax"),  # equals below the best decide nothing
+        ([-3.0, -0.0, 0.0, -1.0], None, "tie"),
     ],
 )
-def test_ties_go_to_the_first_label(vector: list[float], label: str) -> None:
-    assert most_probable_label(_outputs([vector]), "mmlu")["answer"].item() == label
+def test_the_rule_tells_a_tie_of_the_best_labels(vector: list[float], label: str | None, rule: str) -> None:
+    answer, found = most_probable_label(_outputs([vector]), "mmlu").row(0)
+    assert found == rule
+    assert label is None or answer == label
+
+
+def test_a_tie_goes_to_a_label_that_is_tied() -> None:
+    for places in ("AB", "BD", "ACD", "CD"):
+        assert set(_tied(places, num_items=50)["answer"]) <= set(places)
+
+
+def test_ties_favour_no_place_in_the_order_shown_nor_in_that_published() -> None:
+    num_items, orders = 2_000, [order for order in (0, 3) for _ in range(1_000)]
+    answers = _tied("ABCD", orders, num_items)["answer"]
+    for half in (answers[:1_000], answers[1_000:]):
+        share = np.array([(half == letter).mean() for letter in "ABCD"])
+        assert np.abs(share - 0.25).max() < 0.06  # more than four standard errors
+
+
+@pytest.mark.parametrize("options", [(0, 1), (1, 3), (0, 2, 3)])
+def test_the_same_options_tied_give_the_same_answer_in_every_order(options: tuple[int, ...]) -> None:
+    published = []
+    for order in range(6):
+        shown = tasks.option_permutation(_item(["x"] * 4), order)
+        outputs = _outputs([[-1.0 if option in options else -2.0 for option in shown]]).with_columns(option_order=pl.lit(order, pl.Int64))
+        published.append(shown["ABCD".index(most_probable_label(outputs, "mmlu")["answer"].item())])
+    assert len(set(published)) == 1
+    assert published[0] in options
+
+
+def test_rows_with_and_without_a_tie_stay_in_their_order() -> None:
+    vectors = [[-1.0, -9.0, -9.0, -9.0], [-9.0, -9.0, -1.0, -1.0], [-9.0, -1.0, -9.0, -9.0], [-1.0] * 4]
+    found = most_probable_label(_outputs(vectors), "mmlu")
+    assert found["rule"].to_list() == ["argmax", "tie", "argmax", "tie"]
+    assert found["answer"][0] == "A" and found["answer"][1] in "CD" and found["answer"][2] == "B"
 
 
 @pytest.mark.parametrize(

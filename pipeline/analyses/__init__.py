@@ -19,16 +19,16 @@ from typing import cast
 import polars as pl
 
 from pipeline import frames, registry
-from pipeline.analyses import _faults
+from pipeline.analyses import _faults, _sums
 from pipeline.analyses._kept import Kept
 from pipeline.analyses._loading import load
 from pipeline.analyses._outcomes import AXES as AXES  # `as`: plug-ins import these names from here
 from pipeline.analyses._outcomes import CONDITION_KEY as CONDITION_KEY
 from pipeline.analyses._outcomes import SERIES_KEY as SERIES_KEY
-from pipeline.analyses._outcomes import STATUSES as STATUSES
 from pipeline.analyses._outcomes import Outcomes as Outcomes
 from pipeline.analyses._spread import SPREAD as SPREAD
 from pipeline.analyses._spread import spread as spread
+from pipeline.records import STATUSES as STATUSES
 
 VARIANT_KEY = [*SERIES_KEY, "variant", "replicate"]
 """What has a score."""
@@ -54,17 +54,26 @@ class Evidence:
         yield from self.kept
 
 
-def evidence(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> Evidence:
+def evidence(
+    completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame, sums: pl.LazyFrame | None = None
+) -> Evidence:
     """Everything measured in a run, joined by key; the frames have the columns of the record classes of the same names.
 
+    `sums` (`records.PartialSum`) are what scoring added up already; scores by variant are made of them, and checked against the rows.
+
     Raises:
-        StoreError: a completion has no score, or two, under one of its run's metrics; or its variant or item is unknown.
+        StoreError: a completion has no score, or two, under one of its run's metrics; or its variant or item is unknown; or the sums are
+            of other scores.
     """
     _faults.check_distinct(variants, ["variant"])
     _faults.check_distinct(items, ["task", "item_id"])
     kept = Kept()
     tables = [one.by_variant() for one in kept.keeping(load(completions, scores, variants, items))]
     by_variant = pl.concat(tables) if tables else pl.DataFrame(schema=BY_VARIANT)
+    if sums is not None:
+        added = _sums.by_variant(sums, variants)
+        _sums.check_same(added, by_variant)
+        by_variant = added
     by_variant = by_variant.match_to_schema(BY_VARIANT).sort(VARIANT_KEY)
     return Evidence(rows=_join(completions, scores, variants, items), by_variant=by_variant, items=items, kept=kept)
 
@@ -94,6 +103,8 @@ def get(name: str) -> Callable[[Evidence], pl.DataFrame]:
 
 def _join(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> pl.LazyFrame:
     """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
-    scored = completions.select(*frames.ROW_KEY, "output_id").join(scores.drop("detail"), on=frames.OUTPUT_KEY, how="inner")
+    scored = completions.select(*frames.ROW_KEY, "output_id").join(
+        scores.drop("detail", "signature", "task_version"), on=frames.OUTPUT_KEY, how="inner"
+    )
     dated = scored.join(variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left")
     return dated.join(items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left")

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pipeline import metrics
+from pipeline import metrics, tasks
 from pipeline.analyses import _faults
-from pipeline.analyses._outcomes import AXES, CONDITION_KEY, STATUSES, Outcomes
+from pipeline.analyses._outcomes import AXES, CONDITION_KEY, Outcomes
+from pipeline.records import STATUSES
 from pipeline.stats import Bools, Cells, Floats, Ints, nonzero, scores_by_date
 
 _MODEL_RUN = ["engine", "task", "style"]
@@ -40,8 +41,14 @@ def load(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame
             here = {metric: found for (*name, metric), found in judged.items() if tuple(name) == run}
             if not here:
                 raise _faults.wrong_scores(mine, theirs, series | {"metric": None})
+            own = tasks.get(series["task"], series["style"]).metrics
+            first = next((metric for metric in own if metric in here), min(here))
             for metric in sorted(here):
-                yield _outcomes(grid, here[metric].arrays(grid.rank), mine, theirs, series | {"metric": metric})
+                named, judged_here = series | {"metric": metric}, here[metric].arrays(grid.rank)
+                outputs = _outputs(grid, judged_here)
+                if outputs is None:
+                    raise _faults.wrong_scores(mine, theirs, named)
+                yield _outcomes(grid, judged_here, outputs, named, is_headline=metric == first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +202,15 @@ def _columns(asked: pl.DataFrame, variants: pl.DataFrame) -> tuple[pl.DataFrame,
     return ordered.select("variant", "replicate", "date", *CONDITION_KEY), places[code]
 
 
-def _outcomes(grid: _Grid, judged: _Arrays, mine: pl.LazyFrame, theirs: pl.LazyFrame, series: dict[str, str]) -> Outcomes:
-    """The series of a benchmark run under one metric; `mine` and `theirs` are the model's completions and scores, to tell what is wrong."""
+def _outputs(grid: _Grid, judged: _Arrays) -> Ints | None:
+    """(num_items, num_columns) row of the scores for each output, -1 where the item was not asked; None where scores lack or are double."""
     outputs = _numbered(grid, judged)
     twice = (judged.item[1:] == judged.item[:-1]) & (judged.output[1:] == judged.output[:-1])
-    if twice.any() or ((outputs >= 0) != grid.asked).any():
-        raise _faults.wrong_scores(mine, theirs, series)
+    return None if twice.any() or ((outputs >= 0) != grid.asked).any() else outputs
+
+
+def _outcomes(grid: _Grid, judged: _Arrays, outputs: Ints, series: dict[str, str], *, is_headline: bool) -> Outcomes:
+    """The series of a benchmark run under one metric."""
     metric = metrics.get(series["metric"])
     failed = judged.status == STATUSES.index("failed")
     texts = judged.answer.unique().sort()
@@ -219,6 +229,7 @@ def _outcomes(grid: _Grid, judged: _Arrays, mine: pl.LazyFrame, theirs: pl.LazyF
         values=judged.values,
         places=judged.places,
         scores=scores_by_date(cells, metric.combine),
+        is_headline=is_headline,
         status_counts=np.stack([np.count_nonzero(statuses == number, axis=0) for number in range(len(STATUSES))], axis=1),
     )
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import frames, metrics, tasks
+from pipeline import frames, metrics
+from pipeline.records import STATUSES
 from pipeline.stats import Bools, Cells, Floats, Ints, paired_flips
 
 SERIES_KEY = [*frames.RUN_KEY, "metric"]
@@ -16,9 +17,6 @@ AXES = ["date_format", "placement", "wording", "option_order", "location", "year
 """What may be varied beside the date, in the order in which tables are sorted; columns of every table."""
 CONDITION_KEY = ["condition", *AXES]
 """A condition by its name, and by its value on each axis; dates are compared only within one."""
-
-STATUSES = ("scored", "no_answer", "failed", "timeout")
-"""Values of `records.Status`, in the order of their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +47,8 @@ class Outcomes:
     """(num_columns,) the metric's score, 0 to 100; NaN where nothing was scored."""
     status_counts: Ints = field(repr=False)
     """(num_columns, 4) items by status, in the order of `STATUSES`."""
+    is_headline: bool
+    """Whether the metric is the first of its task's own among those that were scored."""
 
     @property
     def metric(self) -> metrics.Metric:
@@ -56,14 +56,9 @@ class Outcomes:
         return metrics.get(self.series["metric"])
 
     @property
-    def is_headline(self) -> bool:
-        """Whether the metric is its task's first."""
-        return tasks.get(self.series["task"], self.series["style"]).metrics[0] == self.series["metric"]
-
-    @property
     def is_right_or_wrong(self) -> bool:
         """Whether the metric's only statistic says right (1) or wrong (0), as accuracy and pass@1 do, and BLEU and ECE do not."""
-        return len(self.metric.stat_names) == 1
+        return len(self.metric.stat_names) == 1 and self.metric.reads in ("answer", "program")
 
     @property
     def stats(self) -> Cells:

@@ -21,7 +21,7 @@ from typing import cast
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import registry
+from pipeline import limits, registry
 from pipeline.config import ModelSpec, SweepSpec
 from pipeline.engine import processor
 from pipeline.progress import Reporter
@@ -74,7 +74,7 @@ def machine() -> Figures:
 
     versions = {name: importlib.metadata.version(name) for name in ("datesweep", "polars", "ray", "transformers")}
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return {"cpu_cores": os.cpu_count() or 1, "processor": processor(), "load_average_at_end": busy, **versions}
+    return {"cpu_cores": limits.num_cores(), "processor": processor(), "load_average_at_end": busy, **versions}
 
 
 def median(measure: Callable[[], float], repeats: int = REPEATS) -> float:

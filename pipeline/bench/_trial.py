@@ -1,7 +1,6 @@
 """One engine, started in a process of its own with some settings, and timed on given requests."""
 
 import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoints, engine, quiet
+from pipeline import checkpoints, engine, limits, quiet
 from pipeline.bench import REPEATS
 from pipeline.config import EngineSpec, ModelSpec
 from pipeline.errors import EngineError
@@ -71,7 +70,7 @@ def run(trial: Trial, log: Path) -> dict[str, Timed]:
 def _work(trial: Trial, log: Path, answer: Any) -> None:
     quiet.redirect_output(log)
     try:
-        folder, cores = checkpoints.folder(trial.model), os.cpu_count() or 1
+        folder, cores = checkpoints.folder(trial.model), limits.num_cores()
         threads = cores if trial.engine.threads == "auto" else trial.engine.threads
         resolved = engine.resolve(
             trial.engine, trial.model, folder, device=engine.build(), threads=threads, max_model_len=trial.max_model_len

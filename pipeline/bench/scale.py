@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipeline import generate, plan, score, stages
+from pipeline import generate, limits, plan, score, stages
 from pipeline.bench import Bench, Figures, scratch
 from pipeline.config import CalendarSpec, EngineSpec, ModelSpec, SimulatedSpec, SweepSpec, TaskSpec
 from pipeline.store import Run
@@ -27,17 +27,17 @@ def measure(bench: Bench) -> Figures:
     """Rates, memory and the time of each stage; with a `share` below 1, of that share of the items."""
     with scratch() as folder:
         spec, run = _sweep(bench, folder), Run(folder / "run")
-        memory = _Memory()
-        with memory.watched():
-            seconds = {name: _timed(partial(work, run, spec, bench)) for name, work in _STAGES.items()}
-            end = memory.now()
+        memory, seconds = _Memory(), {}
+        for name, work in _STAGES.items():
+            with memory.watched(name):
+                seconds[name] = _timed(partial(work, run, spec, bench))
         counts = run.manifest()["counts"]
         return {
             "scale_requests": counts["prompts"],
             "scale_prompt_tokens": counts["prompt_tokens"],
             "scale_requests_per_s": counts["prompts"] / seconds["generate"],
             **{f"scale_{name}_s": value for name, value in seconds.items()},
-            **memory.figures(end),
+            **memory.figures(),
             "scale_bytes_per_completion": _size(folder / "run" / "completions") / counts["prompts"],
         }
 
@@ -81,7 +81,7 @@ def _sweep(bench: Bench, folder: Path) -> SweepSpec:
         models=[counting],
         tasks=[TaskSpec(name="mmlu", limit=limit)],
         calendar=CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12),
-        engine=EngineSpec(replicas=min(2, os.cpu_count() or 1), threads=1, shard_rows=16_384),
+        engine=EngineSpec(replicas=min(2, limits.num_cores()), threads=1, shard_rows=16_384),
         data_root=_mirror(folder),
     )
 
@@ -105,53 +105,58 @@ def _rows() -> Iterator[dict[str, object]]:
 
 
 class _Memory:
-    """Resident memory of this process and of its Ray workers, sampled while they work."""
+    """Resident memory of this process and of its Ray workers, sampled while a stage works."""
 
     def __init__(self) -> None:
-        self.driver: list[tuple[float, int]] = []
-        self.workers: list[tuple[float, int]] = []
-        """Time, and bytes of the largest worker."""
-        self._stop = threading.Event()
+        self.samples: dict[str, list[tuple[float, int, int]]] = {}
+        """For each stage: time, and bytes of this process and of the largest worker."""
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self, stage: str) -> Iterator[None]:
         """Sample while inside."""
-        thread = threading.Thread(target=self._watch, daemon=True)
+        stop, found = threading.Event(), self.samples.setdefault(stage, [])
+        thread = threading.Thread(target=_watch, args=(stop, found), daemon=True)
         thread.start()
         try:
             yield
         finally:
-            self._stop.set()
+            stop.set()
             thread.join()
 
-    def now(self) -> float:
-        """The time of samples."""
-        return time.monotonic()
-
-    def figures(self, end: float) -> Figures:
-        """Peaks; and for the workers, how much more than when a tenth of their time was over."""
-        start = self.workers[0][0] if self.workers else end
-        stop = self.workers[-1][0] if self.workers else end
-        tenth = [size for when, size in self.workers if when <= start + (stop - start) / 10]
-        peak = max((size for _, size in self.workers), default=0)
+    def figures(self) -> Figures:
+        """Peaks over all stages, and how much more the stages with workers hold at most than after a tenth of their time."""
+        every = [sample for found in self.samples.values() for sample in found]
+        growth = {
+            f"scale_{stage}_{name}_peak_over_first_tenth": _growth(found, i)
+            for stage, found in self.samples.items()
+            for i, name in ((1, "driver"), (2, "worker"))
+            if any(sample[2] for sample in found)
+        }
         return {
-            "scale_driver_peak_gb": max(size for _, size in self.driver) / 1e9,
-            "scale_worker_peak_gb": peak / 1e9,
-            "scale_worker_peak_over_first_tenth": peak / max([*tenth, 1]),
+            "scale_driver_peak_gb": max((driver for _, driver, _ in every), default=0) / 1e9,
+            "scale_worker_peak_gb": max((worker for _, _, worker in every), default=0) / 1e9,
+            **growth,
         }
 
-    def _watch(self) -> None:
-        import psutil
 
-        own = psutil.Process()
-        while not self._stop.wait(SAMPLE_EVERY_S):
-            self.driver.append((self.now(), own.memory_info().rss))
-            sizes = []
-            for child in own.children(recursive=True):
-                try:
-                    if child.name().startswith("ray::"):
-                        sizes.append(child.memory_info().rss)
-                except psutil.Error:
-                    continue
-            if sizes:
-                self.workers.append((self.now(), max(sizes)))
+def _growth(found: list[tuple[float, int, int]], column: int) -> float:
+    """The largest value over the largest of the first tenth, which begins when there is a worker."""
+    found = [sample for sample in found if sample[2]]
+    start, stop = found[0][0], found[-1][0]
+    early = [sample[column] for sample in found if sample[0] <= start + (stop - start) / 10]
+    return max(sample[column] for sample in found) / max(early)
+
+
+def _watch(stop: threading.Event, found: list[tuple[float, int, int]]) -> None:
+    import psutil
+
+    own = psutil.Process()
+    while not stop.wait(SAMPLE_EVERY_S):
+        sizes = [0]
+        for child in own.children(recursive=True):
+            try:
+                if child.name().startswith("ray::"):
+                    sizes.append(child.memory_info().rss)
+            except psutil.Error:
+                continue
+        found.append((time.monotonic(), own.memory_info().rss, max(sizes)))

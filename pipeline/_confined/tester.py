@@ -1,0 +1,296 @@
+"""The tester: confines one program, executes the tests but never the program, and writes the records."""
+
+# ruff: noqa: S102, PTH123 - executing the tests is the purpose; pathlib would cost every start-up
+
+import builtins
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pipeline._confined import kernel, plain
+from pipeline._confined.program import be_program, describe
+
+GRACE_S = 2
+"""How long the tester may take to clear up after the deadline before the kernel ends it."""
+MAX_MESSAGE = 16 << 20
+_LOOK_MS = 50
+"""How often to look whether the program has ended while something else keeps its pipe open."""
+
+
+class Request:
+    """What is to be run, how, and where the records go."""
+
+    def __init__(self, layers: str, limits: str, *fds: int) -> None:
+        """Layers and limits as words with commas between; descriptors of the program, of the tests, and for the records."""
+        self.layers = set(layers.split(","))
+        self.cpu_limit_s, self.memory_mib, self.timeout_s = (int(n) for n in limits.split(","))
+        self.program, self.tests, self.records = fds
+        self._nonce = ""
+        self.children = -1
+
+    def read_tests(self) -> dict[str, Any]:
+        """The tests, and from now on the nonce. To be called after the program has a memory of its own."""
+        os.lseek(self.tests, 0, os.SEEK_SET)
+        with open(self.tests, "rb") as file:
+            tests: dict[str, Any] = json.load(file)
+        self._nonce = tests.pop("nonce")
+        return tests
+
+    def record(self, kind: str, detail: object = "") -> None:
+        """Write one record; the caller may be gone."""
+        text = " ".join(str(detail).split())[:300]
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.records, f"{self._nonce} {kind} {text}\n".encode("utf-8", "replace"))
+
+    def is_over(self) -> bool:
+        """Whether the caller said stop, or is gone."""
+        return bool(select.select([self.records], [], [], 0)[0])
+
+
+class Ended(BaseException):
+    """The program can answer no more, or is not to; no test can catch it by accident."""
+
+
+class BrokenError(Exception):
+    """The walls could not be put up."""
+
+
+def be_tester(request: Request, proc: int = -1) -> None:
+    """Run the program and its tests, write the records, and see to it that nothing of the program remains."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.alarm(request.timeout_s + GRACE_S)  # the caller keeps the deadline; this is for the case that the caller is gone
+    try:
+        enter(request, proc)
+        program = Program(request)
+    except Exception as error:
+        request.read_tests()
+        request.record("broken", describe(error))
+    else:
+        tests = request.read_tests()
+        kernel.set_limits(request.cpu_limit_s, request.memory_mib, None)
+        if not examine(request, program, tests):
+            program.record_end(request)
+        program.kill(request.children)
+    request.record("ended")
+
+
+def examine(request: Request, program: "Program", tests: dict[str, Any]) -> bool:
+    """Record what becomes of the program; False where it, or its time, ended before there was a verdict."""
+    try:
+        program.start()
+        request.record("started")
+        program.receive()
+        run_tests(program, **tests)
+    except Ended:
+        return False
+    except BrokenError as error:
+        request.record("broken", error)
+    except BaseException as error:
+        request.record("failed", getattr(error, "told", None) or describe(error))
+    else:
+        request.record("passed")
+    return True
+
+
+def run_tests(program: "Program", given: str, source: str, functions: list[str]) -> None:
+    """Execute `given`, then `source` with the program's functions in place of the given ones."""
+    names: dict[str, Any] = {"__name__": "tests"}
+    exec(compile(given, "given.py", "exec", dont_inherit=True), names)
+    names |= {name: program.function(name) for name in functions}
+    exec(compile(source, "tests.py", "exec", dont_inherit=True), names)
+
+
+def enter(request: Request, proc: int) -> None:
+    """Put up all walls but the limits; a program started hereafter is behind them."""
+    if "namespaces" in request.layers:
+        kinds = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS
+        kernel.enter_namespaces(kinds, proc)
+        kernel.forbid_namespaces(proc)
+        kernel.enter_work()
+    else:
+        request.children = kernel.open_children()
+        if "nobody" in request.layers:
+            os.chown(".", kernel.NOBODY, kernel.NOBODY)
+            kernel.become_nobody()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody looks into our memory, nor at our descriptors
+    kernel.give_up_privileges()
+    if "landlock" in request.layers:
+        kernel.restrict_files(["/"] if "namespaces" in request.layers else kernel.readable())
+
+
+def confine(request: Request) -> None:
+    """The walls that only the program is behind. Its tester may not be its fellow where it can see it."""
+    has_namespaces, is_user = "namespaces" in request.layers, os.getuid() != 0
+    if "landlock" in request.layers and not has_namespaces:
+        kernel.restrict_files(kernel.readable())
+    own_count = request.layers & {"namespaces", "bubblewrap", "nobody"}  # elsewhere it would count all processes of the user
+    kernel.set_limits(request.cpu_limit_s, request.memory_mib, kernel.NUM_PROCESSES if own_count and is_user else None)
+
+
+class Program:
+    """The program's process, from the tester's side."""
+
+    def __init__(self, request: Request) -> None:
+        """Fork it off this process, behind the walls that this process is behind."""
+        theirs, self._requests = os.pipe()
+        self._replies, ours = os.pipe()
+        self._request, self._rest, self._status, self._cpu_s = request, b"", -1, 0.0
+        self._pid = os.fork()
+        if not self._pid:
+            play(lambda: be_program(request.program, theirs, ours, lambda: confine(request)))
+        os.close(theirs)
+        os.close(ours)
+        os.set_blocking(self._requests, False)
+
+    def start(self) -> None:
+        """Wait until it is confined. What it says later about its walls is its own invention.
+
+        Raises:
+            BrokenError: a wall could not be put up.
+        """
+        message = self.receive()
+        if "broken" in message:
+            raise BrokenError(message["broken"])
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A function that calls the program's function `name`."""
+        return lambda *args, **kwargs: self._call(name, args, kwargs)
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of one call. Lists, dictionaries and sets among `args` are changed as the program changed them.
+
+        Raises:
+            BaseException: of the built-in type that the program raised, or the nearest to it.
+        """
+        question = {"name": name, "args": [_encode(v) for v in args], "kwargs": {k: _encode(v) for k, v in kwargs.items()}}
+        self._send(json.dumps(question).encode() + b"\n")
+        reply = self.receive()
+        for argument, left in zip(args, reply.get("args", ()), strict=False):
+            _become(argument, plain.decode(left))
+        return plain.decode(reply["result"])
+
+    def receive(self) -> dict[str, Any]:
+        """The next message.
+
+        Raises:
+            Ended: there will be none.
+            BaseException: what the program raised.
+        """
+        message = json.loads(self._line())
+        if "error" in message:
+            raise _raised(str(message["error"]), str(message["told"]))
+        return dict(message)
+
+    def _line(self) -> bytes:
+        """The next line. What comes without an end is read in pieces, and not for ever."""
+        pieces, size = [self._rest], len(self._rest)
+        while b"\n" not in pieces[-1]:
+            self._await(self._replies, select.POLLIN)
+            piece = os.read(self._replies, 1 << 20)
+            pieces.append(piece)
+            size += len(piece)
+            if not piece:
+                raise Ended
+            if size > MAX_MESSAGE:
+                raise ValueError(f"the program returned more than {MAX_MESSAGE >> 20} MiB")
+        line, _, self._rest = b"".join(pieces).partition(b"\n")
+        return line
+
+    def _send(self, line: bytes) -> None:
+        while line:
+            self._await(self._requests, select.POLLOUT)
+            try:
+                line = line[os.write(self._requests, line) :]
+            except BrokenPipeError:
+                raise Ended from None
+
+    def _await(self, fd: int, event: int) -> None:
+        """Wait until `fd` is ready.
+
+        Raises:
+            Ended: the caller said stop, or the program's process is gone, though another may hold its end of the pipe.
+        """
+        poll = select.poll()
+        poll.register(fd, event)
+        poll.register(self._request.records, select.POLLIN)
+        while True:
+            is_gone = self._is_gone()
+            ready = [found for found, _ in poll.poll(0 if is_gone else _LOOK_MS)]
+            if self._request.records in ready or (is_gone and not ready):
+                raise Ended
+            if ready:
+                return
+
+    def _is_gone(self) -> bool:
+        """Whether its process has ended; its children may live on."""
+        return self._status >= 0 or self._wait(os.WNOHANG)
+
+    def _wait(self, options: int) -> bool:
+        pid, status, usage = os.wait4(self._pid, options)
+        if pid:
+            self._status, self._cpu_s = status, usage.ru_utime + usage.ru_stime
+        return bool(pid)
+
+    def record_end(self, request: Request) -> None:
+        """Say how its process ended, unless it is being stopped."""
+        for _ in range(_LOOK_MS):  # its pipe may close a moment before it is gone
+            if request.is_over() or self._is_gone():
+                break
+            time.sleep(0.001)
+        if self._status < 0:
+            return
+        if not os.WIFSIGNALED(self._status):
+            request.record("exited", os.WEXITSTATUS(self._status))
+        elif os.WTERMSIG(self._status) == signal.SIGKILL and self._cpu_s > request.cpu_limit_s / 2:
+            request.record("cpu")  # the kernel kills at the limit by another clock, which counts ticks; nobody else kills so late
+        else:
+            request.record("killed", signal.Signals(os.WTERMSIG(self._status)).name)
+
+    def kill(self, children: int) -> None:
+        """End its process, and with it its PID namespace; where it has none, the listed `children` of this process and theirs too."""
+        if self._status < 0:
+            os.kill(self._pid, signal.SIGKILL)
+            self._wait(0)
+        if children >= 0:
+            kernel.kill_children(children)
+
+
+def play(role: Callable[[], None]) -> NoReturn:
+    """Play `role` in a process that was just forked, and end it."""
+    try:
+        role()
+    finally:
+        os._exit(1)
+
+
+def _encode(value: Any) -> Any:
+    return plain.encode(value, _refuse)
+
+
+def _refuse(value: Any) -> Any:
+    raise BrokenError(f"the tests pass an object of type {type(value).__name__}, which is no plain data, to the program")
+
+
+def _become(argument: Any, left: Any) -> None:
+    """Change `argument` in place into what the program left of it."""
+    if isinstance(argument, list):
+        argument[:] = left
+    elif isinstance(argument, (dict, set)):
+        argument.clear()
+        argument.update(left)
+
+
+def _raised(name: str, told: str) -> BaseException:
+    """An exception of the built-in type `name` that is described as `told`."""
+    found = getattr(builtins, name, None)
+    cls = found if isinstance(found, type) and issubclass(found, BaseException) else Exception
+    error: BaseException = cls.__new__(cls)
+    error.args = (told.partition(": ")[2],)
+    error.told = told  # type: ignore[attr-defined]
+    return error

