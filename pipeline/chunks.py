@@ -70,9 +70,15 @@ class Outputs:
         return Outputs(rows=self.rows[start : start + size], given=given)
 
 
-def judges(task: TaskSpec) -> list[str | int]:
-    """What decides a score beside the output: the version of the task's extraction, and the metrics' signatures."""
-    return [tasks.get(task.name, task.style).version, *(metrics.get(name).signature() for name in judged_by(task))]
+def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
+    """The metrics that a task is judged by and their signatures, for all the `items` that it asks."""
+    return {name: metrics.get(name).signature_for(items) for name in judged_by(task)}
+
+
+def judges(task: TaskSpec, items: pl.DataFrame) -> str:
+    """What decides a score beside the output, as text: columns, the version of the task's extraction, and the metrics' signatures."""
+    version = tasks.get(task.name, task.style).version
+    return json.dumps([frames.schema(Score).names(), version, signatures(task, items)])
 
 
 def chunk_rows(task: TaskSpec) -> int:
@@ -162,15 +168,14 @@ def _keys(run: Run, model: str, task: TaskSpec, items: pl.Series) -> _Keys:
 def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
     items = run.plan_table("items").filter(task=task.name)
     keys, size, kind = _keys(run, model, task, items["item_id"]), chunk_rows(task), f"{task.name}.{task.style}"
-    num_outputs, head_items = keys.first.size - 1, keys.item[keys.first[:-1]]
+    num_outputs, head_items, judged = keys.first.size - 1, keys.item[keys.first[:-1]], judges(task, items)
     for index, start in enumerate(range(0, num_outputs, size)):
         stop = min(start + size, num_outputs)
         here = slice(keys.first[start], keys.first[stop])
         heads = keys.first[start:stop]
         first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
-        content = json.dumps(
-            [frames.schema(Score).names(), judges(task), items[first : last + 1].to_dict(as_series=False)], sort_keys=True
-        ).encode()
+        asked = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
+        content = (judged + asked).encode()
         name = frames.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
         sums_name = frames.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
         yield Chunk(

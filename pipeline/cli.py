@@ -265,7 +265,13 @@ def bench(
     ] = None,
     sweep: Annotated[str, typer.Option("--sweep", help="The sweep whose model and tasks are timed.")] = "demo",
     share: Annotated[
-        float, typer.Option("--share", min=0.0001, max=1.0, help="Do only this share of scale; below 1, engine tries no other settings.")
+        float,
+        typer.Option(
+            "--share",
+            min=0.0001,
+            max=1.0,
+            help="Do only this share of scale, programs, and the items of score; below 1, engine tries no other settings.",
+        ),
     ] = 1.0,
     models: Models = None,
     engine: Engine = None,

@@ -6,14 +6,14 @@ whatever was scored when. Only outputs that are slow to score are worth it: text
 """
 
 import contextlib
+import json
 import time
 from typing import Any
 
 import polars as pl
 
 from pipeline import cluster, frames, judge, tasks
-from pipeline.asked import judged_by
-from pipeline.chunks import Chunk, chunk_rows, distinct, judges
+from pipeline.chunks import Chunk, chunk_rows, distinct, judges, signatures
 from pipeline.config import SweepSpec, TaskSpec
 from pipeline.places import Place
 from pipeline.records import Score
@@ -70,6 +70,7 @@ class _Queue:
         self.items, self.variants = run.plan_table("items").filter(task=task.name), run.plan_table("variants")
         self.shards = _shards(run, task)
         self.waiting = pl.DataFrame()
+        self.signatures = signatures(task, self.items)
         self.seen = Known(run).rows(model, task).select("item_id", "output_id").unique()
 
     @property
@@ -101,13 +102,13 @@ class _Queue:
         size = chunk_rows(self.task)
         rows, self.waiting = self.waiting[:size], self.waiting[size:]
         name = frames.short_hash(rows.select("item_id", "output_id").write_csv().encode())
-        path = _folder(self.run, self.model, self.task) / f"{_judges(self.task)}-{name}.parquet"
+        path = _folder(self.run, self.model, self.task) / f"{_judges(self.task, self.items)}-{name}.parquet"
         items = self.items.filter(pl.col("item_id").is_in(rows["item_id"].implode()))
-        return ray.remote(num_cpus=1, max_retries=0)(_score).remote(rows, items, judged_by(self.task), path.resolve()), rows.height
+        return ray.remote(num_cpus=1, max_retries=0)(_score).remote(rows, items, self.signatures, path.resolve()), rows.height
 
 
-def _score(rows: pl.DataFrame, items: pl.DataFrame, names: tuple[str, ...], path: Place) -> None:
-    write_parquet(judge.scores(rows, items, names), path)
+def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], path: Place) -> None:
+    write_parquet(judge.scores(rows, items, metrics), path)
 
 
 class Known:
@@ -122,7 +123,8 @@ class Known:
     def rows(self, model: str, task: TaskSpec) -> pl.DataFrame:
         """Rows of `Score` under the present extraction and metrics, all of an output or none."""
         if self._last != (model, task):
-            paths: list[Place] = [*_folder(self.run, model, task).glob(f"{_judges(task)}-*.parquet")]
+            judged = _judges(task, self.run.plan_table("items").filter(task=task.name))
+            paths: list[Place] = [*_folder(self.run, model, task).glob(f"{judged}-*.parquet")]
             self._last, self._rows = (model, task), pl.DataFrame(schema=frames.schema(Score))
             if paths:
                 found = scan_parquet(sorted(paths, key=str)).collect()
@@ -146,8 +148,9 @@ def _folder(run: Run, model: str, task: TaskSpec) -> Place:
     return run.folder / "early" / model / f"{task.name}.{task.style}"
 
 
-def _judges(task: TaskSpec) -> str:
-    return frames.short_hash(repr(judges(task)).encode())
+def _judges(task: TaskSpec, items: pl.DataFrame) -> str:
+    """Part of the names of early files: scores of another extraction, metric or item are not taken for those of now."""
+    return frames.short_hash((judges(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())
 
 
 def _shards(run: Run, task: TaskSpec) -> list[int]:

@@ -4,7 +4,7 @@ An output on which our own code raises does not take its chunk with it: the chun
 gets a row with status `failed` and the cause.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -17,8 +17,10 @@ from pipeline.records import STATUSES, PartialSum, Score
 from pipeline.stats import nonzero
 
 
-def scores(rows: pl.DataFrame, items: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric of `names`, one for each output in its order.
+def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str]) -> pl.DataFrame:
+    """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric, one for each output in its order.
+
+    `signatures` are those of the metrics, by name (`chunks.signatures`).
 
     Raises:
         ConfigError: a metric does not fit the task.
@@ -26,13 +28,13 @@ def scores(rows: pl.DataFrame, items: pl.DataFrame, names: Sequence[str]) -> pl.
     task = _task(rows)
     asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
     answered = halving(lambda part: part.hstack(task.answers(part)).with_columns(cause=pl.lit("")), asked, _unanswered)
-    return _under(names, task, answered)
+    return _under(signatures, task, answered)
 
 
-def failed(rows: pl.DataFrame, items: pl.DataFrame, names: Sequence[str], cause: str) -> pl.DataFrame:
+def failed(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str], cause: str) -> pl.DataFrame:
     """Rows of `Score` for outputs that could not be scored; arguments as for `scores`."""
     asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
-    return _under(names, _task(rows), asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause)))
+    return _under(signatures, _task(rows), asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause)))
 
 
 def halving(
@@ -84,15 +86,17 @@ def _unanswered(asked: pl.DataFrame, error: Exception) -> pl.DataFrame:
     return asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(told(error)))
 
 
-def _under(names: Sequence[str], task: tasks.Task, answered: pl.DataFrame) -> pl.DataFrame:
+def _under(signatures: Mapping[str, str], task: tasks.Task, answered: pl.DataFrame) -> pl.DataFrame:
     """Rows of `Score` under each metric, for outputs with `answer`, `rule` and `cause`; the cause is empty where an answer was read."""
     numbered = answered.with_row_index("row")
-    judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in names]
-    return pl.concat(judged).with_columns(task_version=pl.lit(task.version, pl.Int64)).select(frames.schema(Score).names())
+    judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in signatures]
+    named = pl.col("metric").replace_strict(dict(signatures), return_dtype=pl.String)
+    columns = frames.schema(Score).names()
+    return pl.concat(judged).with_columns(signature=named, task_version=pl.lit(task.version, pl.Int64)).select(columns)
 
 
 def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
-    """Columns of `Score` but for the task's version, row by row."""
+    """Columns of `Score` but for the versions of task and metric, row by row."""
     good, bad = answered.filter(pl.col("cause") == ""), answered.filter(pl.col("cause") != "")
     parts = [good.hstack(metric.segments(good))] if good.height else []
     if bad.height:
@@ -100,7 +104,7 @@ def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
         parts.append(bad.with_columns(status=pl.lit("failed"), stats=unscored, detail="cause"))
     together = pl.concat(parts).sort("row") if len(parts) > 1 else parts[0]
     texts = [pl.col(name) for name in ("status", "answer", "rule", "detail", "stats")]
-    return together.select(*frames.OUTPUT_KEY, *texts, metric=pl.lit(metric.name), signature=pl.lit(metric.signature_for(answered)))
+    return together.select(*frames.OUTPUT_KEY, *texts, metric=pl.lit(metric.name))
 
 
 def _unjudged(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:

@@ -1,16 +1,19 @@
 """Proofs before an engine is started: every prompt carries its date and nothing else moves, and every right answer gets full marks."""
 
+import functools
 import hashlib
 import itertools
 import math
+import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from pipeline import checkpoints, frames, metrics, tasks
+from pipeline import checkpoints, frames, limits, metrics, tasks
 from pipeline.asked import Asked, judged_by, max_tokens
 from pipeline.config import ModelSpec
 from pipeline.errors import DataError, PromptError
@@ -25,17 +28,29 @@ GOLD_TOLERANCE = 1e-6
 """Distance from a perfect score that rounding may leave in a sum of logarithms."""
 
 
+_MANY_ITEMS = 4_000
+"""From so many on, models are checked side by side; a process of its own takes seconds to start."""
+
+
 def check_all(
     models: Sequence[ModelSpec], asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """For each model, what `check_prompts` found; models with the same tokenizer, template and settings of prompts are checked once."""
-    found: dict[str, dict[str, Any]] = {}
-    names: dict[str, str] = {}
-    for model in models:
-        key = _prompts_key(model, say)
-        found[model.name] = found[names[key]] if key in names else check_prompts(model, asked, variants, placebo, say)
-        names.setdefault(key, model.name)
-    return found
+    keys = {model.name: _prompts_key(model, say) for model in models}
+    firsts = [model for number, model in enumerate(models) if keys[model.name] not in [keys[m.name] for m in models[:number]]]
+    num_items = sum(len(a.items) for a in asked)
+    for model in firsts:
+        say(f"checking the prompts of {num_items:,} items for {model.name}")
+    check = functools.partial(check_prompts, asked=asked, variants=variants, placebo=placebo)
+    num_workers = min(len(firsts), limits.num_cores()) if num_items >= _MANY_ITEMS else 1
+    if num_workers > 1:
+        # Processes of their own and not forks: tokenizers have threads.
+        with ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn")) as pool:
+            checked = list(pool.map(check, firsts))
+    else:
+        checked = list(map(check, firsts))
+    by_key = {keys[model.name]: found for model, found in zip(firsts, checked, strict=True)}
+    return {model.name: by_key[keys[model.name]] for model in models}
 
 
 def _prompts_key(model: ModelSpec, say: Callable[[str], None]) -> str:
@@ -46,16 +61,13 @@ def _prompts_key(model: ModelSpec, say: Callable[[str], None]) -> str:
     return frames.short_hash(b"".join([own.encode(), str(checkpoints.max_length(folder)).encode(), *(path.read_bytes() for path in files)]))
 
 
-def check_prompts(
-    model: ModelSpec, asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
-) -> dict[str, Any]:
+def check_prompts(model: ModelSpec, asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str]) -> dict[str, Any]:
     """What replicas and readers need to know of one model's prompts, having made and checked all of them.
 
     Raises:
         PromptError: a prompt loses, repeats or moves its date, is too long, or has labels that are not single tokens.
     """
-    say(f"checking the prompts of {sum(len(a.items) for a in asked):,} items for {model.name}")
-    folder = checkpoints.folder(model, say, weights=False)
+    folder = checkpoints.folder(model, weights=False)
     builder = PromptBuilder(model, folder)
     check = _PromptCheck(model, builder, placebo, checkpoints.max_length(folder))
     # Dated prompts first: a control ends as they do, and is then tokenised with them.

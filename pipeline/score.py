@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import cluster, early, frames, judge, metrics, sandbox, tasks
-from pipeline.asked import check_consent, judged_by
-from pipeline.chunks import Chunk, Outputs, chunks, with_outputs
+from pipeline import chunks, cluster, early, frames, judge, sandbox, tasks
+from pipeline.asked import check_consent
+from pipeline.chunks import Chunk, Outputs
 from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
 from pipeline.places import Place
@@ -34,7 +34,7 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     """
     check_consent(spec)
     check_generated(run, spec)
-    planned = list(chunks(run, spec))
+    planned = list(chunks.chunks(run, spec))
     todo = [c for c in planned if not c.is_done]
     if todo:
         note_confinement(run, spec)
@@ -53,7 +53,7 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
         check_generated(run, spec)
     except StoreError:
         return 0, 0
-    planned = list(chunks(run, spec))
+    planned = list(chunks.chunks(run, spec))
     return sum(c.is_done for c in planned), len(planned)
 
 
@@ -77,9 +77,10 @@ def check_generated(run: Run, spec: SweepSpec) -> None:
         raise StoreError(f"generation is not complete: {'; '.join(lines)} missing; run `datesweep generate {run.folder}` first")
 
 
-def signatures(spec: SweepSpec) -> dict[str, Any]:
+def signatures(run: Run, spec: SweepSpec) -> dict[str, str]:
     """Metric name -> signature, for the metrics of the sweep's tasks."""
-    return {name: metrics.get(name).signature() for t in spec.tasks for name in judged_by(t)}
+    items = run.plan_table("items")
+    return {name: text for t in spec.tasks for name, text in chunks.signatures(t, items.filter(task=t.name)).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,8 @@ class Work:
 
     outputs: Outputs
     items: pl.DataFrame
-    names: tuple[str, ...]
-    """Metrics."""
+    signatures: dict[str, str]
+    """Of the metrics, by name."""
     known: pl.DataFrame
     """Rows of `Score` that are there already, for some of the outputs."""
     path: Place
@@ -103,7 +104,7 @@ class Work:
         """Write what is known and what was `scored`, in a fixed order, and before it the sums: a chunk with scores is done."""
         number = self.outputs.rows.select(*frames.OUTPUT_KEY, pl.row_index("row"))
         ranked = pl.concat([self.known, scored]).join(number, on=frames.OUTPUT_KEY, how="left")
-        rows = ranked.sort(pl.col("metric").cast(pl.Enum(self.names)), "row").drop("row")
+        rows = ranked.sort(pl.col("metric").cast(pl.Enum([*self.signatures])), "row").drop("row")
         write_parquet(judge.sums(rows, self.outputs), self.sums_path)
         write_parquet(rows, self.path)
 
@@ -111,15 +112,24 @@ class Work:
 def score_chunk(work: Work) -> None:
     """Score a chunk and write its files; what a worker does."""
     new = work.unknown()
-    work.write(judge.scores(new, work.items, work.names) if new.height else work.known.clear())
+    work.write(judge.scores(new, work.items, work.signatures) if new.height else work.known.clear())
 
 
 def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
     items, known = run.plan_table("items"), early.Known(run)
-    for chunk, outputs in with_outputs(run, todo):
-        mine = items.filter(task=chunk.task.name)[chunk.first_item : chunk.last_item + 1]
-        there, paths = known.of(chunk, outputs.rows), {"path": chunk.path.resolve(), "sums_path": chunk.sums_path.resolve()}
-        yield chunk, Work(outputs=outputs, items=mine, names=judged_by(chunk.task), known=there, **paths)
+    for chunk, outputs in chunks.with_outputs(run, todo):
+        asked = items.filter(task=chunk.task.name)
+        yield (
+            chunk,
+            Work(
+                outputs=outputs,
+                items=asked[chunk.first_item : chunk.last_item + 1],
+                signatures=chunks.signatures(chunk.task, asked),
+                known=known.of(chunk, outputs.rows),
+                path=chunk.path.resolve(),
+                sums_path=chunk.sums_path.resolve(),
+            ),
+        )
 
 
 def _score_chunks(run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int) -> None:
@@ -155,9 +165,9 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
         new = work.unknown()
         work.write(
             judge.halving(
-                lambda rows: ray.get(part.remote(rows, work.items, work.names)),
+                lambda rows: ray.get(part.remote(rows, work.items, work.signatures)),
                 new,
-                lambda rows, cause: judge.failed(rows, work.items, work.names, f"ended its worker: {judge.told(cause)}"),
+                lambda rows, cause: judge.failed(rows, work.items, work.signatures, f"ended its worker: {judge.told(cause)}"),
             )
         )
 

@@ -188,7 +188,7 @@ def provenance(run: Run, spec: SweepSpec) -> Provenance:
     sections = {
         "Run": {"sweep": spec.name, "fingerprint": manifest["fingerprint"][:16], **counts},
         "Dates and conditions": _calendar(spec),
-        "Metrics": score.signatures(spec),
+        "Metrics": score.signatures(run, spec),
         "Data": {
             name: f"{t['dataset']} ({manifest['data'][name]}), {t['num_items']} items" for name, t in manifest["settings"]["tasks"].items()
         },

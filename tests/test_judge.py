@@ -18,6 +18,11 @@ def outputs_of(run: Run, spec: SweepSpec, name: str) -> tuple[chunks.Outputs, pl
     return outputs, run.plan_table("items").filter(task=name)
 
 
+def signed(*names: str) -> dict[str, str]:
+    """Metrics with their signatures."""
+    return {name: metrics.get(name).signature() for name in names}
+
+
 def breaking(on: set[str], error: Exception) -> object:
     """`Task.extract` that raises for some texts."""
     original = type(tasks.get("gsm8k")).extract
@@ -32,7 +37,7 @@ def breaking(on: set[str], error: Exception) -> object:
 
 def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
-    found = judge.scores(outputs.rows, items, ["ece", "accuracy"])
+    found = judge.scores(outputs.rows, items, signed("ece", "accuracy"))
     assert found.schema == frames.schema(Score)
     assert found["metric"].unique(maintain_order=True).to_list() == ["ece", "accuracy"]
     for name in ("ece", "accuracy"):
@@ -47,10 +52,10 @@ def test_an_output_on_which_extraction_breaks_is_the_only_one_that_fails(
     simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, num_bad: int
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
-    whole = judge.scores(outputs.rows, items, ["accuracy"])
+    whole = judge.scores(outputs.rows, items, signed("accuracy"))
     bad = set(outputs.rows["text"].unique(maintain_order=True)[:num_bad])
     monkeypatch.setattr(type(tasks.get("gsm8k")), "extract", breaking(bad, RuntimeError("a bug\nsecond line")))
-    found = judge.scores(outputs.rows, items, ["accuracy"])
+    found = judge.scores(outputs.rows, items, signed("accuracy"))
     is_bad = outputs.rows["text"].is_in(list(bad))
     assert found.filter(~is_bad).equals(whole.filter(~is_bad))
     failed = found.filter(is_bad)
@@ -63,7 +68,7 @@ def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(simula
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
     is_first = pl.row_index() == 0
     spoilt = outputs.rows.with_columns(label_logprobs=pl.when(is_first).then([float("nan")] * 4).otherwise("label_logprobs"))
-    whole, found = (judge.scores(rows, items, ["accuracy", "ece"]) for rows in (outputs.rows, spoilt))
+    whole, found = (judge.scores(rows, items, signed("accuracy", "ece")) for rows in (outputs.rows, spoilt))
     assert found.filter(metric="ece")[1:].equals(whole.filter(metric="ece")[1:])
     assert found.filter(metric="accuracy")[1:].equals(whole.filter(metric="accuracy")[1:])
     assert found.filter(metric="ece")["status"][0] == "failed"
@@ -73,14 +78,14 @@ def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(simula
 def test_a_metric_that_does_not_fit_the_task_is_no_fault_of_an_output(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
     with pytest.raises(ConfigError, match="ece"):
-        judge.scores(outputs.rows, items, ["ece"])
+        judge.scores(outputs.rows, items, signed("ece"))
 
 
 @pytest.mark.parametrize("name", ["mmlu", "gsm8k", "wmt16_en_de"])
 def test_sums_are_those_of_a_recount_from_the_rows(simulated_run: Run, simulated_spec: SweepSpec, name: str) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, name)
     names = tasks.get(name).metrics
-    scored = judge.scores(outputs.rows, items, names)
+    scored = judge.scores(outputs.rows, items, signed(*names))
     failed = pl.row_index() == 1
     scored = scored.with_columns(
         status=pl.when(failed).then(pl.lit("failed")).otherwise("status"), stats=pl.when(failed).then(None).otherwise("stats")
@@ -100,7 +105,7 @@ def test_sums_are_those_of_a_recount_from_the_rows(simulated_run: Run, simulated
 
 def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "wmt16_en_de")
-    found = judge.failed(outputs.rows[:2], items, ["bleu", "chrf"], "ended its worker")
+    found = judge.failed(outputs.rows[:2], items, signed("bleu", "chrf"), "ended its worker")
     assert found.schema == frames.schema(Score)
     assert found.select("metric", "status", "detail").rows() == [
         (m, "failed", "ended its worker") for m in ("bleu", "bleu", "chrf", "chrf")
@@ -108,7 +113,15 @@ def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_ru
     assert judge.sums(found, outputs.slice(0, 2))["num_scored"].sum() == 0
 
 
-def test_chunks_and_sums_do_not_depend_on_the_sweep_naming_the_metrics_of_the_task(simulated_spec: SweepSpec) -> None:
-    named = TaskSpec(name="mmlu", metrics=["accuracy", "ece"])
-    assert chunks.judges(named) == chunks.judges(TaskSpec(name="mmlu"))
-    assert chunks.judges(TaskSpec(name="mmlu", metrics=["accuracy"])) != chunks.judges(named)
+def test_naming_the_metrics_of_the_task_changes_nothing(simulated_run: Run) -> None:
+    items, named = simulated_run.plan_table("items").filter(task="mmlu"), TaskSpec(name="mmlu", metrics=["accuracy", "ece"])
+    assert chunks.judges(named, items) == chunks.judges(TaskSpec(name="mmlu"), items)
+    assert chunks.judges(TaskSpec(name="mmlu", metrics=["accuracy"]), items) != chunks.judges(named, items)
+
+
+def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_run: Run) -> None:
+    items = simulated_run.plan_table("items").filter(task="wmt16_en_de")
+    two = items.with_columns(references=pl.concat_list("references", "references"))
+    assert "nrefs:1|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), items)["bleu"]
+    assert "nrefs:2|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), two)["bleu"]
+    assert "nrefs:var|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))["bleu"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import asked, plan, proofs, tasks, variants
-from pipeline.config import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
+from pipeline import asked, limits, plan, proofs, tasks, variants
+from pipeline.config import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import DataError, PromptError
 from pipeline.prompts import PromptBuilder
 from pipeline.store import Run
@@ -39,7 +39,7 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
         locations=["none", "lima"],
     )
     benchmarks = [load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")]
-    found = proofs.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [], lambda text: None)
+    found = proofs.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
     assert set(found["label_token_ids"]) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
     assert found["label_token_ids"]["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
 
@@ -47,7 +47,7 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
 def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:
     [model], slot = simulated_spec.models, ConditionsSpec(placements=["template"])
     with pytest.raises(PromptError, match="placement `template` needs a template with a date of its own"):
-        proofs.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), [], lambda text: None)
+        proofs.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), [])
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,33 @@ def test_a_right_answer_that_is_not_recognised_is_named(simulated_spec: SweepSpe
     monkeypatch.setattr(type(benchmark.task), "extract", blind)
     with pytest.raises(DataError, match=rf"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item {hard}.*'1234'"):
         proofs.check_gold(benchmark, [0])
+
+
+def test_models_are_checked_side_by_side_to_the_same_end(
+    simulated_spec: SweepSpec, demo_model: ModelSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmarks = [load(simulated_spec, "gsm8k")]
+    spaced = demo_model.model_copy(update={"name": "spaced", "label_form": "spaced"})
+    again = demo_model.model_copy(update={"name": "again"})
+    arguments = ([demo_model, spaced, again], benchmarks, variants.variants(DATES, ConditionsSpec()), [], lambda text: None)
+    one_by_one = proofs.check_all(*arguments)
+    assert list(one_by_one) == [demo_model.name, "spaced", "again"]
+    assert one_by_one["again"] == one_by_one[demo_model.name]
+    monkeypatch.setattr(proofs, "_MANY_ITEMS", 0)
+    monkeypatch.setattr(limits, "num_cores", lambda: 2)
+    assert proofs.check_all(*arguments) == one_by_one
+
+
+def test_a_fault_found_in_another_process_is_told_as_one_found_here(
+    simulated_spec: SweepSpec, demo_model: ModelSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = demo_model.model_copy(update={"name": "short", "max_model_len": 8})
+    arguments = ([demo_model, short], [load(simulated_spec, "gsm8k")], variants.variants(DATES, ConditionsSpec()), [], lambda text: None)
+    with pytest.raises(PromptError) as here:
+        proofs.check_all(*arguments)
+    monkeypatch.setattr(proofs, "_MANY_ITEMS", 0)
+    monkeypatch.setattr(limits, "num_cores", lambda: 2)
+    with pytest.raises(PromptError) as there:
+        proofs.check_all(*arguments)
+    assert str(there.value) == str(here.value)
+    assert "short" in str(here.value)

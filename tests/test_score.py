@@ -131,13 +131,13 @@ def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spe
     before = copied.scores().filter(pl.col("task") == "gsm8k").collect()
     deadly, real = before.filter(pl.col("output_id").is_unique())["output_id"][0], judge.scores
 
-    def scores(rows: pl.DataFrame, items: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: dict[str, str]) -> pl.DataFrame:
         if deadly in rows["output_id"]:
             os._exit(1)
-        return real(rows, items, names)
+        return real(rows, items, signatures)
 
     def score_chunk(work: score.Work) -> None:
-        work.write(scores(work.unknown(), work.items, work.names))
+        work.write(scores(work.unknown(), work.items, work.signatures))
 
     monkeypatch.setattr(judge, "scores", scores)
     monkeypatch.setattr(score, "score_chunk", score_chunk)

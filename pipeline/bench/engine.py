@@ -11,9 +11,11 @@ from pipeline.errors import EngineError
 from pipeline.outlook import Rate, keep_rate
 from pipeline.records import Request
 
-ABOUT = "tokens per second of real vLLM; takes some minutes, mostly to start engines"
-NUM_LABEL, NUM_TEXT = 192, 24
-"""Requests of one timed round: under a minute on two cores with the demo model."""
+ABOUT = (
+    "tokens per second of real vLLM, and what other settings are worth; on two cores it takes most of an hour, with --share 0.5 ten minutes"
+)
+NUM_LABEL, NUM_TEXT = 192, 64
+"""Requests of one timed round. Texts must fill the default batch: with fewer, a smaller one looks better than it is."""
 CANDIDATES: dict[str, dict[str, list[Any]]] = {
     "cpu": {
         "block_size": [64, 128],

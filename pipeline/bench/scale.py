@@ -124,26 +124,23 @@ class _Memory:
             thread.join()
 
     def figures(self) -> Figures:
-        """Peaks over all stages, and how much more the stages with workers hold at most than after a tenth of their time."""
+        """Peaks over all stages; and for the longest one, how much more is held at most than in its first quarter."""
         every = [sample for found in self.samples.values() for sample in found]
-        growth = {
-            f"scale_{stage}_{name}_peak_over_first_tenth": _growth(found, i)
-            for stage, found in self.samples.items()
-            for i, name in ((1, "driver"), (2, "worker"))
-            if any(sample[2] for sample in found)
-        }
+        generate = [sample for sample in self.samples["generate"] if sample[2]]
         return {
             "scale_driver_peak_gb": max((driver for _, driver, _ in every), default=0) / 1e9,
             "scale_worker_peak_gb": max((worker for _, _, worker in every), default=0) / 1e9,
-            **growth,
+            "scale_generate_driver_peak_over_first_quarter": _growth(generate, 1),
+            "scale_generate_worker_peak_over_first_quarter": _growth(generate, 2),
         }
 
 
 def _growth(found: list[tuple[float, int, int]], column: int) -> float:
-    """The largest value over the largest of the first tenth, which begins when there is a worker."""
-    found = [sample for sample in found if sample[2]]
+    """The largest value over the largest of the first quarter, by whose end every part has come into use."""
+    if not found:
+        return 1.0
     start, stop = found[0][0], found[-1][0]
-    early = [sample[column] for sample in found if sample[0] <= start + (stop - start) / 10]
+    early = [sample[column] for sample in found if sample[0] <= start + (stop - start) / 4]
     return max(sample[column] for sample in found) / max(early)
 
 

@@ -33,7 +33,7 @@ def subset(config: str) -> Source:
 class GPQA(MultipleChoice):
     """One subset of GPQA; a subclass sets `name`, `title`, `source` and `example_sources`. An item's group is its domain."""
 
-    version = 1
+    version = 2
     chance = 100 / len(_COLUMNS)
 
     def item(self, row: Row, split: str) -> Item:
