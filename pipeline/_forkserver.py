@@ -13,8 +13,16 @@ START_S = 30.0
 """How long a fresh interpreter may take on a busy machine."""
 
 
+NO_ANSWER = "the fork server does not answer"
+ENDED = "the fork server ended at once"
+
+
 class ForkServerError(Exception):
-    """The fork server does not start here; the message says why."""
+    """The fork server does not start here, or can take no request; the message says why."""
+
+
+class DeadError(ForkServerError):
+    """The fork server ended after it had started."""
 
 
 class ForkServer:
@@ -24,18 +32,16 @@ class ForkServer:
         """Start `command` and wait until it serves.
 
         Raises:
-            ForkServerError: it says something else, or nothing.
+            ForkServerError: it says something else, or nothing, or this system has no such sockets.
         """
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            pipe = theirs.fileno()
-            self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=environment, start_new_session=True
-            )
+        try:
+            self._control, self._process = _connected(command, environment)
+        except OSError as error:
+            raise ForkServerError(str(error)) from error
         self._control.settimeout(START_S)
         if (answer := self._answer()) != READY:
             self.close()
-            raise ForkServerError(answer.decode(errors="replace") or "it ended at once")
+            raise ForkServerError(answer.decode(errors="replace") or ENDED)
         self._control.settimeout(None)
 
     def _answer(self) -> bytes:
@@ -45,22 +51,41 @@ class ForkServer:
             while last != READY and (message := self._control.recv(1 << 16)):
                 last = message.strip() or last
         except TimeoutError:
-            return last or b"it does not answer"
+            return last or NO_ANSWER.encode()
+        except ConnectionError:
+            return last
         return last
 
     def start(self, request: str, fds: list[int]) -> None:
         """Have a tester forked; what becomes of it is written to the last of `fds`.
 
         Raises:
-            OSError: the server is dead.
+            DeadError: the server is.
+            ForkServerError: this machine has no room for the request now.
         """
-        socket.send_fds(self._control, [request.encode()], fds)
+        try:
+            socket.send_fds(self._control, [request.encode()], fds)
+        except OSError as error:
+            is_dead = isinstance(error, ConnectionError) or self._control.fileno() == -1  # the latter by another thread that noticed
+            raise (DeadError if is_dead else ForkServerError)(str(error)) from error
 
     def close(self) -> None:
         """End it and everything it started."""
         self._control.close()
         self._process.kill()
         self._process.wait()
+
+
+def _connected(command: Sequence[str], environment: dict[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Our end of a new socket, and a process whose standard files are the other end."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        pipe = theirs.fileno()
+        try:
+            return ours, subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=environment, start_new_session=True)
+        except OSError:
+            ours.close()
+            raise
 
 
 class Shared:
@@ -79,11 +104,8 @@ class Shared:
         server = self._get(None, command, environment)
         try:
             server.start(request, fds)
-        except OSError:
-            try:
-                self._get(server, command, environment).start(request, fds)
-            except OSError as error:
-                raise ForkServerError(str(error)) from error
+        except DeadError:
+            self._get(server, command, environment).start(request, fds)
 
     def _get(self, dead: ForkServer | None, command: Sequence[str], environment: dict[str, str]) -> ForkServer:
         """The server, unless it is the `dead` one or was inherited over a fork: then a new one."""

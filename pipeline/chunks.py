@@ -7,7 +7,7 @@ memory does not grow with the run.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,13 +46,6 @@ class Chunk:
     num_completions: int
     """Number of completions that gave them."""
 
-    @property
-    def is_done(self) -> bool:
-        """Whether its files exist and our machinery failed on no output; where it did, the chunk gets another chance."""
-        if not (self.path.is_file() and self.sums_path.is_file()):
-            return False
-        return not scan_parquet([self.path]).select((pl.col("status") == "failed").any()).collect().item()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
@@ -75,9 +68,9 @@ def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
     return {name: metrics.get(name).signature_for(items) for name in judged_by(task)}
 
 
-def judges(task: TaskSpec, items: pl.DataFrame) -> str:
+def how_scored(task: TaskSpec, items: pl.DataFrame) -> str:
     """What decides a score beside the output, as text: columns, the version of the task's extraction, and the metrics' signatures."""
-    version = tasks.get(task.name, task.style).version
+    version = tasks.get(task.name, task.style).extraction_version
     return json.dumps([frames.schema(Score).names(), version, signatures(task, items)])
 
 
@@ -85,13 +78,28 @@ def chunk_rows(task: TaskSpec) -> int:
     """Outputs in one chunk: some seconds of work each, so that little is lost and workers stay evenly busy."""
     kind = tasks.get(task.name, task.style)
     if kind.executes_code:
-        return 128
+        return 32
     return 100_000 if kind.kind == "label" else 2_000
 
 
 def _band_completions(task: TaskSpec) -> int:
     """Completions read at once: so many that few shards are read twice, and so few that they are a few 100 MB."""
     return 1_000_000 if tasks.get(task.name, task.style).kind == "label" else 128_000
+
+
+def unfinished(run: Run, planned: Sequence[Chunk]) -> list[Chunk]:
+    """Those whose scores or sums are not there, or in which our machinery failed on an output: these get another chance."""
+    # Two listings, and one scan: a store takes tens of milliseconds for each file asked after.
+    there = {str(path) for part in ("scores", "sums") for path in (run.folder / part).glob("*/*/*.parquet")}
+    whole = [c for c in planned if {str(c.path), str(c.sums_path)} <= there]
+    if whole and _any_failed([c.path for c in whole]):
+        whole = [c for c in whole if not _any_failed([c.path])]
+    done = {c.path for c in whole}
+    return [c for c in planned if c.path not in done]
+
+
+def _any_failed(paths: Sequence[Place]) -> bool:
+    return bool(scan_parquet(paths).select((pl.col("status") == "failed").any()).collect().item())
 
 
 def chunks(run: Run, spec: SweepSpec) -> Iterator[Chunk]:
@@ -115,10 +123,8 @@ def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Out
 def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item: int) -> Outputs:
     """The outputs of a range of items in one benchmark run. Only the shards that the plan gave these items to are read."""
     items = run.plan_table("items").filter(task=task.name)["item_id"]
-    asked = run.plan_table("asked").with_row_index("item").filter(task=task.name, style=task.style)
-    numbers = asked.filter(pl.col("item_id").is_in(items[first_item : last_item + 1].implode()))["item"]
-    shards = run.plan_table("requests").lazy().filter(pl.col("item").is_in(numbers.implode())).select(pl.col("shard").unique().sort())
-    rows = scan_parquet([run.completion_path(model, shard) for shard in shards.collect()["shard"]])
+    shards = run.shards_of(task.name, task.style, items[first_item : last_item + 1])
+    rows = scan_parquet([run.completion_path(model, shard) for shard in shards])
     number = _number(items)
     mine = rows.filter(pl.col("task") == task.name, pl.col("style") == task.style, number.is_between(first_item, last_item))
     return distinct(mine, items, run.plan_table("variants"))
@@ -126,15 +132,18 @@ def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item:
 
 def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame) -> Outputs:
     """The outputs of `completions` of one benchmark run, which asked some of the `items`."""
-    known = [*frames.OUTPUT_KEY, "text", "label_logprobs"]
-    found = completions.select(*known, "replicate", pl.col("variant").cast(pl.Enum(variants["variant"])), _number(items).alias("number"))
-    # Sorted here, since a stream that sorts is slow and large.
-    ordered = found.collect(engine="streaming").sort("number", "output_id", "variant", "replicate")
+    numbered = completions.with_columns(pl.col("variant").cast(pl.Enum(variants["variant"])), number=_number(items))
+    # Ids first and texts once for each output: texts of all dates would be far larger. Sorted outside of the stream, which is slow at it.
+    found = numbered.select(*frames.OUTPUT_KEY, "number", "variant", "replicate").collect(engine="streaming")
+    ordered = found.sort("number", "output_id", "variant", "replicate")
     is_new = (pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()).fill_null(value=True)
     ordered = ordered.with_columns(is_new=is_new).with_columns(output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1)
     orders = variants.select(pl.col("variant").cast(ordered.schema["variant"]), "option_order")
-    rows = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
-    return Outputs(rows=rows.select(*known, "option_order"), given=ordered.select("output", "variant", "replicate"))
+    texts = numbered.select("number", "output_id", "text", "label_logprobs").unique(["number", "output_id"]).collect(engine="streaming")
+    heads = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
+    rows = heads.join(texts, on=["number", "output_id"], how="left", maintain_order="left")
+    columns = [*frames.OUTPUT_KEY, "text", "label_logprobs", "option_order"]
+    return Outputs(rows=rows.select(columns), given=ordered.select("output", "variant", "replicate"))
 
 
 def _number(items: pl.Series) -> pl.Expr:
@@ -168,14 +177,14 @@ def _keys(run: Run, model: str, task: TaskSpec, items: pl.Series) -> _Keys:
 def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
     items = run.plan_table("items").filter(task=task.name)
     keys, size, kind = _keys(run, model, task, items["item_id"]), chunk_rows(task), f"{task.name}.{task.style}"
-    num_outputs, head_items, judged = keys.first.size - 1, keys.item[keys.first[:-1]], judges(task, items)
+    num_outputs, head_items, how = keys.first.size - 1, keys.item[keys.first[:-1]], how_scored(task, items)
     for index, start in enumerate(range(0, num_outputs, size)):
         stop = min(start + size, num_outputs)
         here = slice(keys.first[start], keys.first[stop])
         heads = keys.first[start:stop]
         first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
-        asked = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
-        content = (judged + asked).encode()
+        questions = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
+        content = (how + questions).encode()
         name = frames.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
         sums_name = frames.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
         yield Chunk(

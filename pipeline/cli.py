@@ -79,6 +79,7 @@ def run(
     with _locked(out or stages.default_folder(spec)) as folder:
         stages.make_plan(folder, spec, reporter)
         reporter.say(stages.plan_line(folder))
+        spec = stages.as_judged(folder, spec)
         generate.generate(folder, spec, reporter, address, early.Scorer(folder, spec).step)
         score.score(folder, spec, reporter, address)
         stages.analyse(folder, spec, reporter)
@@ -261,7 +262,8 @@ def list_names(
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="compose, engine, prefix, scale, score; all but scale by default.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="compose, engine, prefix, score, which are the default; scale, programs."),
     ] = None,
     sweep: Annotated[str, typer.Option("--sweep", help="The sweep whose model and tasks are timed.")] = "demo",
     share: Annotated[

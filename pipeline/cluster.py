@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,18 +67,20 @@ class Layout:
     """GPUs of one replica, all on one node."""
 
 
-def set_aside(spec: SweepSpec, resources: Resources, build: str) -> tuple[Resources, int]:
-    """What engines may use of `resources`, and how many CPU cores are kept from them for scoring.
+def set_aside(spec: SweepSpec, resources: Resources, build: str, *, writes_text: bool) -> tuple[Resources, dict[str, int]]:
+    """What engines may use of `resources`, and how many CPU cores of each node are kept from them for scoring.
+
+    By itself that is none where no task of the sweep `writes_text`: labels are scored in no time, and at the end.
 
     Raises:
         EngineError: no core would be left for an engine.
     """
-    on_gpu = build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
+    on_gpu = writes_text and build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
     kept = {node.node_id: node.num_cpus // 4 if on_gpu else 0 for node in resources.nodes}
     if spec.engine.scoring_cpus != "auto":
         kept = _dealt(spec.engine.scoring_cpus, resources)
     left = tuple(dataclasses.replace(node, num_cpus=node.num_cpus - kept[node.node_id]) for node in resources.nodes)
-    return Resources(nodes=left), sum(kept.values())
+    return Resources(nodes=left), kept
 
 
 def _dealt(num_cpus: int, resources: Resources) -> dict[str, int]:
@@ -182,6 +184,15 @@ def _device(spec: SweepSpec, model: ModelSpec, resources: Resources, build: str)
 def _times(num_cpus: int, num_gpus: int, cpus_each: int, gpus_each: int) -> int:
     """How often what needs `cpus_each` and `gpus_each`, of which one may be 0, fits into `num_cpus` and `num_gpus`."""
     return min(has // needed for has, needed in ((num_cpus, cpus_each), (num_gpus, gpus_each)) if needed)
+
+
+def task(work: Callable[..., Any], node_id: str) -> Any:
+    """`work` as a task of Ray's on one core of a node, tried once; elsewhere if that node has gone."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    strategy = NodeAffinitySchedulingStrategy(node_id, soft=True)
+    return ray.remote(num_cpus=1, max_retries=0)(work).options(scheduling_strategy=strategy)
 
 
 def worker_deaths() -> tuple[type[Exception], ...]:

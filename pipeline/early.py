@@ -6,14 +6,17 @@ whatever was scored when. Only outputs that are slow to score are worth it: text
 """
 
 import contextlib
+import functools
 import json
 import time
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from pipeline import cluster, frames, judge, tasks
-from pipeline.chunks import Chunk, chunk_rows, distinct, judges, signatures
+from pipeline.chunks import Chunk, chunk_rows, distinct, how_scored, signatures
 from pipeline.config import SweepSpec, TaskSpec
 from pipeline.places import Place
 from pipeline.records import Score
@@ -30,34 +33,42 @@ class Scorer:
 
     def __init__(self, run: Run, spec: SweepSpec) -> None:
         """Nothing is read yet."""
-        self.run = run
-        self.todo = [_Queue(run, m.name, t) for m in spec.models for t in spec.tasks if tasks.get(t.name, t.style).kind == "text"]
-        self.running: dict[Any, int] = {}
+        self.run, self.spec = run, spec
+        self.running: dict[Any, tuple[str, int]] = {}
+        """For each task of Ray's, the node that it is on, and its number of outputs."""
         self.num_scored = 0
         self.looked = float("-inf")
 
-    def step(self, num_cpus: int) -> str:
-        """Start and end some work on at most `num_cpus` cores; how many outputs are scored, in words, or nothing."""
-        if not num_cpus or not self.todo:
+    @functools.cached_property
+    def queues(self) -> list["_Queue"]:
+        """One for each model and each benchmark that writes text."""
+        texts = [t for t in self.spec.tasks if tasks.get(t.name, t.style).kind == "text"]
+        return [_Queue(self.run, model.name, task) for model in self.spec.models for task in texts]
+
+    def step(self, cores: Mapping[str, int]) -> str:
+        """Start and end some work on at most so many `cores` of each node; how many outputs are scored, in words, or nothing."""
+        if not any(cores.values()):
             return ""
         self._collect()
-        if len(self.running) < num_cpus and time.monotonic() - self.looked > LOOK_EVERY_S:
+        free = Counter(cores)
+        free.subtract(node for node, _ in self.running.values())
+        if any(count > 0 for count in free.values()) and time.monotonic() - self.looked > LOOK_EVERY_S:
             self.looked = time.monotonic()
-            for queue in self.todo:
-                queue.read_new(self.looked + BUSY_S)
-        for queue in self.todo:
-            while len(self.running) < num_cpus and queue.is_worth_it:
-                reference, size = queue.start()
-                self.running[reference] = size
+            for one in self.queues:
+                one.read_new(self.looked + BUSY_S)
+        for node in (+free).elements():
+            if (queue := next((q for q in self.queues if q.is_worth_it), None)) is not None:
+                reference, size = queue.start(node)
+                self.running[reference] = node, size
         return f"{self.num_scored:,} outputs scored" if self.num_scored else ""
 
     def _collect(self) -> None:
         import ray
 
         for reference in ray.wait(list(self.running), num_returns=len(self.running), timeout=0)[0] if self.running else []:
-            size = self.running.pop(reference)
-            # What kills its worker is found when the chunks are scored.
-            with contextlib.suppress(*cluster.worker_deaths()):
+            _, size = self.running.pop(reference)
+            # Whatever goes wrong here must not stop the engines; the stage that scores meets it again.
+            with contextlib.suppress(ray.exceptions.RayError):
                 ray.get(reference)
                 self.num_scored += size
 
@@ -68,9 +79,9 @@ class _Queue:
     def __init__(self, run: Run, model: str, task: TaskSpec) -> None:
         self.run, self.model, self.task = run, model, task
         self.items, self.variants = run.plan_table("items").filter(task=task.name), run.plan_table("variants")
-        self.shards = _shards(run, task)
+        self.shards = run.shards_of(task.name, task.style)
         self.waiting = pl.DataFrame()
-        self.signatures = signatures(task, self.items)
+        self.signatures, self.prefix = signatures(task, self.items), _prefix(task, self.items)
         self.seen = Known(run).rows(model, task).select("item_id", "output_id").unique()
 
     @property
@@ -95,16 +106,14 @@ class _Queue:
         self.seen = pl.concat([self.seen, new.select("item_id", "output_id")])
         self.waiting = pl.concat([self.waiting, new]) if self.waiting.height else new
 
-    def start(self) -> tuple[Any, int]:
-        """A task that scores the next outputs, and how many they are."""
-        import ray
-
+    def start(self, node_id: str) -> tuple[Any, int]:
+        """A task on a node that scores the next outputs, and how many they are."""
         size = chunk_rows(self.task)
         rows, self.waiting = self.waiting[:size], self.waiting[size:]
         name = frames.short_hash(rows.select("item_id", "output_id").write_csv().encode())
-        path = _folder(self.run, self.model, self.task) / f"{_judges(self.task, self.items)}-{name}.parquet"
+        path = _folder(self.run, self.model, self.task) / f"{self.prefix}-{name}.parquet"
         items = self.items.filter(pl.col("item_id").is_in(rows["item_id"].implode()))
-        return ray.remote(num_cpus=1, max_retries=0)(_score).remote(rows, items, self.signatures, path.resolve()), rows.height
+        return cluster.task(_score, node_id).remote(rows, items, self.signatures, path.resolve()), rows.height
 
 
 def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], path: Place) -> None:
@@ -123,13 +132,15 @@ class Known:
     def rows(self, model: str, task: TaskSpec) -> pl.DataFrame:
         """Rows of `Score` under the present extraction and metrics, all of an output or none."""
         if self._last != (model, task):
-            judged = _judges(task, self.run.plan_table("items").filter(task=task.name))
-            paths: list[Place] = [*_folder(self.run, model, task).glob(f"{judged}-*.parquet")]
+            prefix = _prefix(task, self.run.plan_table("items").filter(task=task.name))
+            paths: list[Place] = [*_folder(self.run, model, task).glob(f"{prefix}-*.parquet")]
             self._last, self._rows = (model, task), pl.DataFrame(schema=frames.schema(Score))
             if paths:
                 found = scan_parquet(sorted(paths, key=str)).collect()
-                bad = found.filter(status="failed")
-                self._rows = found.join(bad, on=frames.OUTPUT_KEY, how="anti").unique([*frames.OUTPUT_KEY, "metric"])
+                # What ran out of time beside busy engines gets another chance when they are gone.
+                bad = found.filter(pl.col("status").is_in(["failed", "timeout"]))
+                good = found.join(bad, on=frames.OUTPUT_KEY, how="anti")
+                self._rows = good.unique([*frames.OUTPUT_KEY, "metric"], keep="first", maintain_order=True)
         return self._rows
 
     def of(self, chunk: Chunk, outputs: pl.DataFrame) -> pl.DataFrame:
@@ -148,13 +159,6 @@ def _folder(run: Run, model: str, task: TaskSpec) -> Place:
     return run.folder / "early" / model / f"{task.name}.{task.style}"
 
 
-def _judges(task: TaskSpec, items: pl.DataFrame) -> str:
-    """Part of the names of early files: scores of another extraction, metric or item are not taken for those of now."""
-    return frames.short_hash((judges(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())
-
-
-def _shards(run: Run, task: TaskSpec) -> list[int]:
-    """Shards of the plan that ask the task, in order."""
-    asked = run.plan_table("asked").with_row_index("item").filter(task=task.name, style=task.style)["item"]
-    wanted = run.plan_table("requests").lazy().filter(pl.col("item").is_in(asked.implode())).select(pl.col("shard").unique().sort())
-    return wanted.collect()["shard"].to_list()
+def _prefix(task: TaskSpec, items: pl.DataFrame) -> str:
+    """How the names of early files begin, so that scores of another extraction, metric or item are not taken for those of now."""
+    return frames.short_hash((how_scored(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())

@@ -80,7 +80,7 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
         block_size=block,
         max_num_seqs=num_seqs,
         max_num_batched_tokens=batched,
-        window=_or(spec.window, 2 * num_seqs),  # 1 is 13% slower, as places wait for requests; 4 is no faster, and holds more in memory
+        window=_or(spec.window, 2 * num_seqs),  # 1 x is 13% slower, as places wait for requests; 4 x is no faster
         # xxhash is no faster here: hashing is little beside computing.
         prefix_hash="sha256" if spec.prefix_hash == "auto" else spec.prefix_hash,
         keeps_all_blocks=model.has_sliding_window,  # else its cache would keep the ends of prompts, and dates share their beginnings

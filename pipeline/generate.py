@@ -7,12 +7,12 @@ costs the shards it was at; they go back to the queue, and another is started in
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoints, cluster, engine, quiet
+from pipeline import checkpoints, cluster, engine, quiet, tasks
 from pipeline.cluster import Layout
 from pipeline.config import ModelSpec, SweepSpec
 from pipeline.errors import EngineError, PipelineError, StoreError
@@ -28,11 +28,11 @@ RESTARTS = 3
 """How often replicas of a model may die and be started again before one more of its requests is done."""
 
 
-Beside = Callable[[int], str]
-"""Work on the given number of CPU cores, none of them the engines', a little at each call; it returns what it has done, in words."""
+Beside = Callable[[Mapping[str, int]], str]
+"""Work on so many CPU cores of each node, none of them the engines', a little at each call; it returns what it has done, in words."""
 
 
-def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None, beside: Beside = lambda num_cpus: "") -> None:
+def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None, beside: Beside = lambda cores: "") -> None:
     """Make every completion of `run` that is not there yet.
 
     Models on GPU run side by side as far as there is room, see `_Crew`; on CPU they run one after another. `beside` is called every few
@@ -48,14 +48,15 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
         reporter.say("generate: every completion is there already")
         return
     with cluster.session(address) as everything:
-        resources, num_aside = cluster.set_aside(spec, everything, engine.build())
+        writes_text = any(tasks.get(t.name, t.style).kind == "text" for t in spec.tasks)
+        resources, aside = cluster.set_aside(spec, everything, engine.build(), writes_text=writes_text)
         models = [_as_planned(run, m, reporter) for m in spec.models if todo[m.name]]
         placed = [cluster.layout(spec, m, resources, len(shards), engine.build()) for m in models]
         jobs = [_Job(m, where, shards, todo[m.name]) for m, where in zip(models, placed, strict=True)]
         side_by_side = [job for job in jobs if job.placed.num_gpus]
         for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:
             if group:
-                _Crew(run, spec, group, reporter, resources, lambda: beside(num_aside)).work()
+                _Crew(run, spec, group, reporter, resources, lambda: beside(aside)).work()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -144,6 +145,7 @@ class _Crew:
         ):
             while self.workers and not any(worker.has_started for worker in self.workers):
                 self._listen()
+                self.beside()
         self.started_s = time.monotonic()
         title = f"generate {self.jobs[0].model.name}" if len(self.jobs) == 1 else f"generate {len(self.jobs)} models"
         with self.reporter.stage(title, sum(job.total for job in self.jobs), "requests") as stage:

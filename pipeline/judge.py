@@ -16,6 +16,9 @@ from pipeline.errors import ConfigError
 from pipeline.records import STATUSES, PartialSum, Score
 from pipeline.stats import nonzero
 
+MOST_BAD = 64
+"""Single outputs on which our code raises, before the rest of a chunk is given up: by then it is not the outputs' fault."""
+
 
 def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str]) -> pl.DataFrame:
     """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric, one for each output in its order.
@@ -38,22 +41,34 @@ def failed(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str
 
 
 def halving(
-    work: Callable[[pl.DataFrame], pl.DataFrame], rows: pl.DataFrame, give_up: Callable[[pl.DataFrame, Exception], pl.DataFrame]
+    work: Callable[[pl.DataFrame], pl.DataFrame],
+    rows: pl.DataFrame,
+    give_up: Callable[[pl.DataFrame, Exception], pl.DataFrame],
+    most: int = MOST_BAD,
 ) -> pl.DataFrame:
     """`work` of `rows`; where it raises, of both halves, down to single rows, for which `give_up` stands in.
+
+    After `most` of those, the machine is to blame rather than the rows, and `give_up` gets the rest of the parts that raise as they are.
 
     Raises:
         ConfigError: `work` raised it: then no row is to blame.
     """
-    try:
-        return work(rows)
-    except ConfigError:
-        raise
-    except Exception as error:
-        if rows.height <= 1:
-            return give_up(rows, error)
-        middle = rows.height // 2
-        return pl.concat([halving(work, part, give_up) for part in (rows[:middle], rows[middle:])])
+    num_bad = 0
+
+    def attempt(part: pl.DataFrame) -> pl.DataFrame:
+        nonlocal num_bad
+        try:
+            return work(part)
+        except ConfigError:
+            raise
+        except Exception as error:
+            if part.height <= 1 or num_bad >= most:
+                num_bad += 1
+                return give_up(part, error)
+        middle = part.height // 2
+        return pl.concat([attempt(part[:middle]), attempt(part[middle:])])
+
+    return attempt(rows)
 
 
 def told(error: Exception) -> str:
@@ -92,7 +107,7 @@ def _under(signatures: Mapping[str, str], task: tasks.Task, answered: pl.DataFra
     judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in signatures]
     named = pl.col("metric").replace_strict(dict(signatures), return_dtype=pl.String)
     columns = frames.schema(Score).names()
-    return pl.concat(judged).with_columns(signature=named, task_version=pl.lit(task.version, pl.Int64)).select(columns)
+    return pl.concat(judged).with_columns(signature=named, extraction_version=pl.lit(task.extraction_version, pl.Int64)).select(columns)
 
 
 def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:

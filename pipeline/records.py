@@ -190,7 +190,7 @@ class Score:
     """Sufficient statistics of the metric for this segment; their sum gives the score. None where status is `failed`."""
     signature: str
     """The metric's settings and versions."""
-    task_version: int
+    extraction_version: int
     """Version of the extraction that read the answer."""
 
 

@@ -23,35 +23,48 @@ The strongest set that passes a trial is used. Namespaces come before bubblewrap
 the interpreter's start-up; it stands behind the same root, executes nothing of anyone's, and each program is still a process of its own.
 
 **Not covered.** Bugs of the kernel. The memory of many processes together: each has its limit, and the kernel is asked to end them first.
+Files in memory (`memfd_create`) and what waits in pipes and sockets, which no limit counts but that on open descriptors; where the kernel
+lets the namespaces set no limits, or without them, System V shared memory too.
 Under bubblewrap alone a program can kill its own tester, which fails it. Without namespaces and bubblewrap it reaches daemons' sockets and
-the network by other protocols than TCP, and sees other processes; before Linux 6.12 it may also kill those of its user, and if it kills its
+the network by other protocols than TCP, its user's keyring in the kernel and segments of shared memory, and sees other processes; before Linux 6.12 it may also kill those of its user, and if it kills its
 tester, leave processes behind; its disk use is bounded for each file only, and a fork bomb of an ordinary user or of root lasts until the
 deadline. Without Landlock as well, it reads and writes whatever its user can. Against a determined author use a throw-away machine.
 """
 
 import contextlib
+import errno
 import functools
 import json
 import os
+import re
 import secrets
 import select
+import signal
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import IO, Literal
+from typing import IO, Literal, NamedTuple
 
-from pipeline import _launch, turns
+from pipeline import _forkserver, _launch, turns
 from pipeline._confined import kernel
 from pipeline._launch import Limits
+from pipeline.errors import PipelineError
 
 _LAYERS = (("namespaces", "landlock"), ("namespaces",), ("bubblewrap", "landlock"), ("bubblewrap",), ("landlock",), ())
 """Sets of extra layers, strongest first."""
 _MAX_RECORD_BYTES = 1 << 16
 _GRACE_S = 2.0
 """How long the tester may take to clear up after the deadline before it is killed too."""
+_NUM_TRIALS = 3
+_PAUSE_S = 1.0
+"""How often a busy machine is asked whether a layer works, and how long it is left alone in between."""
+
+
+class BusyError(PipelineError):
+    """This machine is too busy to say how programs can be confined here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,9 @@ class ExecutionResult:
     """Which limit a timeout reached. CPU time is the program's own; the wall clock also depends on how busy the machine is."""
     duration_s: float
     """Wall-clock time from start to the end of all its processes."""
+    was_disturbed: bool = False
+    """Whether something beside the program may have decided this, so that another try is due: the wall clock, a machine without room to
+    start it, or the end of its process or its tester by a signal that it may not have sent itself, as where memory runs out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +131,55 @@ def run(
         alone: wait for a turn in which no other program of this user runs on this machine.
     """
     with turns.turn(alone=alone):
-        return _run(program, tests or UnitTests(source=""), _layers(), Limits(timeout_s, cpu_limit_s, memory_mib))
+        try:
+            return _run(program, tests or UnitTests(source=""), layers(), Limits(timeout_s, cpu_limit_s, memory_mib))
+        except BusyError as error:
+            return ExecutionResult(status="broken", detail=str(error), limit="", duration_s=0.0, was_disturbed=True)
+
+
+_required: tuple[str, ...] | None = None
+
+
+def layers() -> tuple[str, ...]:
+    """The extra layers that programs of this process run under: those of `use`, else the strongest that work on this machine.
+
+    Whether they also run as `nobody` follows from who the caller is.
+
+    Raises:
+        BusyError: the machine gave no answer.
+    """
+    return _strongest() if _required is None else _required
+
+
+def use(layers: Sequence[str]) -> None:
+    """From now on programs of this process run under exactly these `layers`; where they do not work, each result is `broken`.
+
+    Raises:
+        ValueError: no set of layers is like this one.
+    """
+    global _required
+    if tuple(layers) not in _LAYERS:
+        raise ValueError(f"no set of layers is {tuple(layers)!r}; the sets are {', '.join(map(repr, _LAYERS))}")
+    _required = tuple(layers)
 
 
 def confinement() -> str:
-    """The layers that programs run under on this machine, in words, to store beside the scores."""
+    """The layers that programs run under on this machine, in words, to store beside the scores.
+
+    Raises:
+        BusyError: the machine gave no answer.
+    """
     words = {"namespaces": "user, PID, network, IPC and mount namespaces with a root of their own", "landlock": "Landlock"}
-    return ", ".join(["process limits", *(words.get(layer, layer) for layer in _layers() + _launch.user(_layers()))])
+    return ", ".join(["process limits", *(words.get(layer, layer) for layer in layers() + _launch.user(layers()))])
 
 
 def offers() -> list[Offer]:
-    """Each layer of confinement, whether it works on this machine, and what it brings or why it does not work. Takes about a second."""
-    used = _layers() + _launch.user(_layers())
+    """Each layer of confinement, whether it works on this machine, and what it brings or why it does not work. Takes about a second.
+
+    Raises:
+        BusyError: the machine gave no answer.
+    """
+    used = layers() + _launch.user(layers())
     found = [_offer(layer, _trial((layer,)), layer in used) for layer in ("namespaces", "bubblewrap", "landlock")]
     return [*found, _offer("nobody", "" if "nobody" in used else _why_not_nobody(), "nobody" in used)]
 
@@ -164,16 +217,27 @@ def _why_not_nobody() -> str:
 
 
 @functools.cache
-def _layers() -> tuple[str, ...]:
+def _strongest() -> tuple[str, ...]:
     """The strongest set of `_LAYERS` that works here; the weakest where none does."""
     return next((layers for layers in _LAYERS if not _trial(layers)), ())
 
 
 @functools.cache
 def _trial(layers: tuple[str, ...]) -> str:
-    """Why no program can run under these layers here; empty where one can, and can import what it has to read first."""
-    result = _run("import colorsys", UnitTests(source=""), layers, Limits())
-    return "" if result.status == "passed" else result.detail.removeprefix("the sandbox could not run the program: ")
+    """Why no program can run under these layers here; empty where one can, and can import what it has to read first.
+
+    Raises:
+        BusyError: the machine gave no answer. The next call asks again, so that one busy moment weakens nothing.
+    """
+    for pause_s in (*[_PAUSE_S] * (_NUM_TRIALS - 1), 0.0):
+        result = _run("import colorsys", UnitTests(source=""), layers, Limits())
+        if not result.was_disturbed:
+            break
+        time.sleep(pause_s)
+    why = result.detail.removeprefix(_NOT_RUN)
+    if result.was_disturbed and why not in _DEATHS:  # some systems kill whoever asks for a layer, and will do so each time
+        raise BusyError(f"this machine is too busy to say how programs can be confined here; try again when it has more room: {why}")
+    return why
 
 
 def _run(program: str, tests: UnitTests, layers: tuple[str, ...], limits: Limits) -> ExecutionResult:
@@ -186,8 +250,7 @@ def _run(program: str, tests: UnitTests, layers: tuple[str, ...], limits: Limits
         _launch.tester(layers, limits, source.fileno(), asked.fileno(), theirs),
     ):
         output, in_time = _read(ours, nonce.encode(), start + limits.timeout_s)
-    status, detail, limit = _verdict(output, nonce, in_time)
-    return ExecutionResult(status=status, detail=detail, limit=limit, duration_s=time.monotonic() - start)
+    return ExecutionResult(**_verdict(output, nonce, in_time)._asdict(), duration_s=time.monotonic() - start)
 
 
 @contextlib.contextmanager
@@ -224,32 +287,57 @@ def _read_until(records: socket.socket, nonce: bytes, deadline: float) -> bytes:
     return output
 
 
-Verdict = tuple[Literal["passed", "failed", "timeout", "broken"], str, Literal["", "cpu", "wall"]]
+_NOT_RUN = "the sandbox could not run the program: "
+_DIED = "its tester died"
+_DEATHS = (_DIED, _forkserver.ENDED)
+_NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE, errno.ENOBUFS, errno.EDQUOT, errno.EPIPE, errno.ECONNRESET)
+"""Errors that say something about this moment rather than this machine."""
+
+
+class Verdict(NamedTuple):
+    """What the records say; see `ExecutionResult`."""
+
+    status: Literal["passed", "failed", "timeout", "broken"]
+    detail: str = ""
+    limit: Literal["", "cpu", "wall"] = ""
+    was_disturbed: bool = False
 
 
 def _verdict(output: bytes, nonce: str, in_time: bool) -> Verdict:
-    """Status, detail and limit from the records; lines without the nonce are a traceback of the tester's interpreter."""
+    """The verdict from the records; lines without the nonce are a traceback of the tester's interpreter."""
     lines = output.decode("utf-8", "replace").splitlines()
     marked = [line.split(" ", 2)[1:] for line in lines if line.startswith(nonce + " ")]
     records = dict(reversed(marked))
     if "passed" in records:
-        return "passed", "", ""
+        return Verdict("passed")
     if "failed" in records:
-        return "failed", records["failed"], ""
+        return Verdict("failed", _reproducible(records["failed"]))
     if "cpu" in records:
-        return "timeout", "used up its CPU time", "cpu"
-    if not in_time:
-        return "timeout", "was still running at the deadline", "wall"
-    return _early_end(records, lines)
-
-
-def _early_end(records: dict[str, str], lines: list[str]) -> Verdict:
-    """The verdict on a program that left without one."""
+        return Verdict("timeout", "used up its CPU time", "cpu")
     if "started" not in records or "broken" in records:
-        cause = records.get("broken") or (lines[-1] if lines else "its tester died")
-        return "broken", f"the sandbox could not run the program: {cause}", ""
+        return _not_run(records.get("broken") or "".join(lines[-1:]), in_time)
+    return _early_end(records) if in_time else Verdict("timeout", "was still running at the deadline", "wall", was_disturbed=True)
+
+
+def _reproducible(detail: str) -> str:
+    """`detail` without addresses of objects, which differ from run to run."""
+    return re.sub(r"\bat 0x[0-9a-fA-F]+", "at 0x...", detail)
+
+
+def _not_run(cause: str, in_time: bool) -> Verdict:
+    """The verdict on a program that was not started, or whose tests cannot be run; nothing it does leads here."""
+    cause = cause or (_DIED if in_time else "it had not started at the deadline")
+    has_no_room = any(f"[Errno {number}]" in cause for number in _NO_ROOM)
+    was_disturbed = has_no_room or not in_time or cause in (*_DEATHS, _forkserver.NO_ANSWER)
+    return Verdict("broken", _NOT_RUN + cause, was_disturbed=was_disturbed)
+
+
+def _early_end(records: dict[str, str]) -> Verdict:
+    """The verdict on a program that left without one."""
     if "killed" in records:
-        return "failed", f"killed by {records['killed']}", ""
+        return Verdict("failed", f"killed by {records['killed']}", was_disturbed=records["killed"] == signal.SIGKILL.name)
     if "exited" in records:
-        return "failed", f"left before its end with status {records['exited']}", ""
-    return "failed", "its tester was killed", ""
+        return Verdict("failed", f"left before its end with status {records['exited']}")
+    if "closed" in records:
+        return Verdict("failed", "closed its pipes before its end")
+    return Verdict("failed", "its tester was killed", was_disturbed=True)

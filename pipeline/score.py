@@ -19,10 +19,12 @@ from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
 from pipeline.places import Place
 from pipeline.progress import Reporter
-from pipeline.store import Run, scan_parquet, write_json, write_parquet
+from pipeline.store import Run, read_parquet, scan_parquet, write_json, write_parquet
 
 RETRIES = 2
 """How often a chunk whose worker died is given to another before it is halved."""
+MOST_DEADLY = 8
+"""Single outputs that end their worker, before the rest of a chunk is given up: by then the machine lacks memory, most likely."""
 
 
 def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
@@ -35,7 +37,7 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     check_consent(spec)
     check_generated(run, spec)
     planned = list(chunks.chunks(run, spec))
-    todo = [c for c in planned if not c.is_done]
+    todo = chunks.unfinished(run, planned)
     if todo:
         note_confinement(run, spec)
         with cluster.session(address) as resources:
@@ -54,7 +56,7 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
     except StoreError:
         return 0, 0
     planned = list(chunks.chunks(run, spec))
-    return sum(c.is_done for c in planned), len(planned)
+    return len(planned) - len(chunks.unfinished(run, planned)), len(planned)
 
 
 def note_confinement(run: Run, spec: SweepSpec) -> None:
@@ -125,11 +127,19 @@ def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
                 outputs=outputs,
                 items=asked[chunk.first_item : chunk.last_item + 1],
                 signatures=chunks.signatures(chunk.task, asked),
-                known=known.of(chunk, outputs.rows),
+                known=_known(chunk, outputs.rows, known),
                 path=chunk.path.resolve(),
                 sums_path=chunk.sums_path.resolve(),
             ),
         )
+
+
+def _known(chunk: Chunk, outputs: pl.DataFrame, scored_early: early.Known) -> pl.DataFrame:
+    """Scores that are there already: in the chunk's own file, which lacks its sums or has failed outputs, or from early on."""
+    if not chunk.path.is_file():
+        return scored_early.of(chunk, outputs)
+    rows = read_parquet(chunk.path)
+    return rows.join(rows.filter(status="failed"), on=frames.OUTPUT_KEY, how="anti")
 
 
 def _score_chunks(run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int) -> None:
@@ -168,6 +178,7 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
                 lambda rows: ray.get(part.remote(rows, work.items, work.signatures)),
                 new,
                 lambda rows, cause: judge.failed(rows, work.items, work.signatures, f"ended its worker: {judge.told(cause)}"),
+                MOST_DEADLY,
             )
         )
 

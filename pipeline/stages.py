@@ -118,19 +118,26 @@ def _dated_axes(spec: SweepSpec) -> dict[str, int]:
 
 
 def spec_of(run: Run) -> SweepSpec:
-    """The settings with which `run` was planned."""
-    return SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
+    """The settings with which `run` was planned, and the metrics that were chosen for it since."""
+    return as_judged(run, SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"])))
 
 
 def with_metrics(run: Run, spec: SweepSpec, names: list[str]) -> SweepSpec:
-    """`spec` with each task judged by those of the metrics `names` that fit it, which `run` keeps; completions are not touched.
+    """`spec` with each task judged by those of the metrics `names` that fit it; `run` keeps them, also when it is planned again.
 
     Raises:
         ConfigError: a metric is unknown or fits no task, or none fits some task.
     """
-    chosen = spec.model_copy(update={"tasks": asked.chosen_metrics(spec.tasks, names)})
-    write_json({**run.manifest(), "sweep": plan.stored(chosen)}, run.manifest_path)
-    return chosen
+    chosen = {f"{task.name}.{task.style}": task.metrics for task in asked.chosen_metrics(spec.tasks, names)}
+    write_json({**run.manifest(), "metrics": chosen}, run.manifest_path)
+    return as_judged(run, spec)
+
+
+def as_judged(run: Run, spec: SweepSpec) -> SweepSpec:
+    """`spec` with the metrics that `score --metrics` chose for `run`, if it did."""
+    chosen = run.manifest().get("metrics", {})
+    changed = [task.model_copy(update={"metrics": chosen.get(f"{task.name}.{task.style}", task.metrics)}) for task in spec.tasks]
+    return spec.model_copy(update={"tasks": changed})
 
 
 def analyse(run: Run, spec: SweepSpec, reporter: Reporter) -> None:

@@ -143,6 +143,19 @@ class Run:
         sizes = scan_parquet([self.folder / "plan" / "requests.parquet"]).group_by("shard").len().sort("shard").collect()
         return dict(zip(sizes["shard"].to_list(), sizes["len"].to_list(), strict=True))
 
+    def shards_of(self, task: str, style: str, item_ids: pl.Series | None = None) -> list[int]:
+        """Shards of the plan that ask a benchmark, or some of its items, in order."""
+        mine = self.plan_table("asked").with_row_index("item").filter(task=task, style=style)
+        if item_ids is not None:
+            mine = mine.filter(pl.col("item_id").is_in(item_ids.implode()))
+        requests = scan_parquet([self.folder / "plan" / "requests.parquet"])
+        return (
+            requests.filter(pl.col("item").is_in(mine["item"].implode()))
+            .select(pl.col("shard").unique().sort())
+            .collect()["shard"]
+            .to_list()
+        )
+
     def prompts(self) -> dict[str, Any]:
         """What the plan found about each model's prompts: label tokens, longest prompt, template hash."""
         return dict(json.loads((self.folder / "plan" / "prompts.json").read_text()))

@@ -129,7 +129,7 @@ class Run:
             rule=pl.lit("argmax"),
             detail=pl.lit(""),
             signature=pl.lit(""),
-            task_version=1,
+            extraction_version=1,
             stats=pl.Series(stats),
         ).select(schema.names())
 

@@ -99,12 +99,15 @@ def test_more_than_the_machines_have_is_refused(engine: dict[str, object], model
         place(engine, model, resources)
 
 
-def aside(scoring_cpus: object, resources: Resources, build: str = "gpu", **engine: object) -> tuple[list[int], int]:
+def aside(
+    scoring_cpus: object, resources: Resources, build: str = "gpu", writes_text: bool = True, **engine: object
+) -> tuple[list[int], int]:
     """Cores left to engines on each node, and cores kept for scoring."""
     spec = SweepSpec.model_construct(engine=EngineSpec.model_validate({"scoring_cpus": scoring_cpus, **engine}))
-    left, kept = cluster.set_aside(spec, resources, build)
+    left, kept = cluster.set_aside(spec, resources, build, writes_text=writes_text)
     assert [node.num_gpus for node in left.nodes] == [node.num_gpus for node in resources.nodes]
-    return [node.num_cpus for node in left.nodes], kept
+    assert all(node.num_cpus + kept[node.node_id] == old.num_cpus for node, old in zip(left.nodes, resources.nodes, strict=True))
+    return [node.num_cpus for node in left.nodes], sum(kept.values())
 
 
 @pytest.mark.parametrize(
@@ -128,6 +131,11 @@ def test_cores_for_scoring_are_kept_from_engines(
 
 def test_engines_on_cpu_of_a_gpu_node_keep_all_cores() -> None:
     assert aside("auto", GPUS, device="cpu") == ([32], 0)
+
+
+def test_labels_alone_need_no_cores_beside_the_engines() -> None:
+    assert aside("auto", GPUS, writes_text=False) == ([32], 0)
+    assert aside(4, GPUS, writes_text=False) == ([28], 4), "who asks for it gets it"
 
 
 def test_every_node_keeps_a_core_for_an_engine() -> None:

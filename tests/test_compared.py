@@ -365,7 +365,7 @@ def run_in(folder: Path, *runs: synthetic.Run, batch: int = 8, signature: str = 
     for name in ("variants", "items"):
         store.write_parquet(parts[name], folder / "plan" / f"{name}.parquet")
     store.write_parquet(parts["completions"], run.completion_path(first.model, 0))
-    scored = parts["scores"].with_columns(signature=pl.lit(signature), task_version=pl.lit(1, dtype=pl.Int64))
+    scored = parts["scores"].with_columns(signature=pl.lit(signature), extraction_version=pl.lit(1, dtype=pl.Int64))
     for path in ("0.parquet", "1.parquet"):
         half = scored.gather_every(2, int(path[0]))
         store.write_parquet(half, folder / "scores" / first.model / f"{first.task}.{first.style}" / path)
@@ -389,7 +389,7 @@ def test_two_folders_are_compared_and_the_settings_that_differ_are_said(tmp_path
 def test_scores_of_an_older_version_are_compared_too(tmp_path: Path) -> None:
     a, b = (run_in(tmp_path / name, synthetic.Run(num_items=5, num_dates=1)) for name in "ab")
     for path in (b / "scores").rglob("*.parquet"):
-        store.write_parquet(pl.read_parquet(path).drop("signature", "task_version"), path)
+        store.write_parquet(pl.read_parquet(path).drop("signature", "extraction_version"), path)
     notes = compared.compare(a, b).notes
     assert notes == ["mmlu.zero_shot accuracy: A is scored as s (extraction 1), B as unknown (extraction unknown)"]
 

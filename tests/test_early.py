@@ -34,11 +34,13 @@ def unscored(simulated_run: Run, tmp_path: Path) -> Run:
 def scored_early(run: Run, spec: SweepSpec) -> dict[str, Path]:
     """The files of what was scored, after steps until nothing is left to do."""
     scorer, deadline = early.Scorer(run, spec), time.monotonic() + 60
-    scorer.step(1)
-    while scorer.running or any(queue.shards or queue.is_worth_it for queue in scorer.todo):
+    [node] = cluster.nodes()
+    scorer.step({node.node_id: 1})
+    while scorer.running or any(queue.shards or queue.is_worth_it for queue in scorer.queues):
         assert time.monotonic() < deadline
+        assert len(scorer.running) <= 1, "no more tasks than cores are kept for them"
         time.sleep(0.05)
-        scorer.step(1)
+        scorer.step({node.node_id: 1})
     return {str(path.relative_to(run.folder)): Path(path) for path in (run.folder / "early").rglob("*.parquet")}
 
 
@@ -58,8 +60,8 @@ def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(unscored: Ru
     last = unscored.completion_path("simulated", max(unscored.shard_sizes()))
     aside = Path(str(last)).rename(unscored.folder / "aside")
     scorer = early.Scorer(unscored, simulated_spec)
-    assert [queue.task.name for queue in scorer.todo] == ["gsm8k", "wmt16_en_de"]
-    queue = next(q for q in scorer.todo if int(Path(str(last)).stem) in q.shards)
+    assert [queue.task.name for queue in scorer.queues] == ["gsm8k", "wmt16_en_de"]
+    queue = next(q for q in scorer.queues if int(Path(str(last)).stem) in q.shards)
     queue.read_new(time.monotonic() + 60)
     assert queue.shards == [int(Path(str(last)).stem)]
     aside.rename(last)
@@ -72,9 +74,9 @@ def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(unscored: Ru
 
 def test_no_core_of_an_engine_is_used(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = early.Scorer(unscored, simulated_spec)
-    assert scorer.step(0) == ""
+    monkeypatch.setattr(early, "_Queue", None)
+    assert scorer.step({}) == scorer.step({"node": 0}) == ""
     assert not scorer.running
-    assert all(queue.waiting.is_empty() for queue in scorer.todo)
 
 
 @pytest.mark.usefixtures("ray_up")
@@ -117,3 +119,25 @@ class _Session:
 
     def __exit__(self, *error: object) -> None:
         """It stays up."""
+
+
+@pytest.mark.usefixtures("ray_up")
+def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], path: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(early, "_score", full)
+    assert scored_early(unscored, simulated_spec) == {}
+
+
+@pytest.mark.usefixtures("ray_up")
+def test_what_ran_out_of_time_beside_the_engines_is_scored_again(unscored: Run, simulated_spec: SweepSpec) -> None:
+    [path, *_] = sorted(scored_early(unscored, simulated_spec).values())
+    rows = pl.read_parquet(path)
+    late = rows["output_id"][0]
+    rows.with_columns(status=pl.when(pl.col("output_id") == late).then(pl.lit("timeout")).otherwise("status")).write_parquet(path)
+    [task] = [t for t in simulated_spec.tasks if t.name == rows["task"][0]]
+    known = early.Known(unscored).rows("simulated", task)
+    assert late in rows["output_id"]
+    assert not known.filter(item_id=rows["item_id"][0], output_id=late).height
+    assert "timeout" not in known["status"]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -69,11 +69,17 @@ def test_work_beside_the_engines_is_called_with_the_cores_kept_from_them(
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
     spec = simulated_spec.model_copy(update={"engine": simulated_spec.engine.model_copy(update={"scoring_cpus": 1})})
-    called: list[int] = []
+    called: list[list[int]] = []
     said = io.StringIO()
     reporter = Reporter(Console(file=said, width=200))
-    generate.generate(run, spec, reporter, beside=lambda num_cpus: called.append(num_cpus) or "12 outputs scored")
-    assert set(called) == {1}
+
+    def beside(cores: Mapping[str, int]) -> str:
+        called.append([*cores.values()])
+        return "12 outputs scored"
+
+    generate.generate(run, spec, reporter, beside=beside)
+    assert called
+    assert all(cores == [1] for cores in called)
     assert "12 outputs scored" in said.getvalue()
     assert completions(run).equals(completions(simulated_run))
 
@@ -317,7 +323,7 @@ def test_a_run_killed_with_sigkill_goes_on_to_the_same_bytes(
     killed.wait()
     assert not (folder / "tables").exists(), "it was killed before its end"
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    parts = ("completions", "scores", "tables", "plan")
+    parts = ("completions", "scores", "sums", "early", "tables", "plan")
     assert files_of(Run(folder), *parts) == files_of(simulated_run, *parts)
 
 

@@ -44,7 +44,7 @@ def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(simula
         mine = found.filter(metric=name)
         assert mine.select(frames.OUTPUT_KEY).equals(outputs.rows.select(frames.OUTPUT_KEY))
         assert mine["signature"].unique().to_list() == [metrics.get(name).signature()]
-        assert mine["task_version"].unique().to_list() == [tasks.get("mmlu").version]
+        assert mine["extraction_version"].unique().to_list() == [tasks.get("mmlu").extraction_version]
 
 
 @pytest.mark.parametrize("num_bad", [1, 2, 3])
@@ -115,8 +115,8 @@ def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_ru
 
 def test_naming_the_metrics_of_the_task_changes_nothing(simulated_run: Run) -> None:
     items, named = simulated_run.plan_table("items").filter(task="mmlu"), TaskSpec(name="mmlu", metrics=["accuracy", "ece"])
-    assert chunks.judges(named, items) == chunks.judges(TaskSpec(name="mmlu"), items)
-    assert chunks.judges(TaskSpec(name="mmlu", metrics=["accuracy"]), items) != chunks.judges(named, items)
+    assert chunks.how_scored(named, items) == chunks.how_scored(TaskSpec(name="mmlu"), items)
+    assert chunks.how_scored(TaskSpec(name="mmlu", metrics=["accuracy"]), items) != chunks.how_scored(named, items)
 
 
 def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_run: Run) -> None:
@@ -125,3 +125,17 @@ def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_ru
     assert "nrefs:1|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), items)["bleu"]
     assert "nrefs:2|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), two)["bleu"]
     assert "nrefs:var|" in chunks.signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))["bleu"]
+
+
+def test_where_everything_breaks_the_machine_is_to_blame_and_not_each_row() -> None:
+    rows, calls = pl.DataFrame({"row": range(1000)}), 0
+
+    def broken(part: pl.DataFrame) -> pl.DataFrame:
+        nonlocal calls
+        calls += 1
+        raise OSError("no memory")
+
+    found = judge.halving(broken, rows, lambda part, error: part.with_columns(cause=pl.lit(str(error))), 4)
+    assert found["row"].to_list() == list(range(1000))
+    assert found["cause"].unique().to_list() == ["no memory"]
+    assert calls < 40

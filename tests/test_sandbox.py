@@ -22,7 +22,7 @@ from pipeline._launch import Limits
 from pipeline.sandbox import ExecutionResult, UnitTests
 
 Run = Callable[..., ExecutionResult]
-LAYERS = sorted({sandbox._layers(), ()}, reverse=True)
+LAYERS = sorted({sandbox.layers(), ()}, reverse=True)
 NO_TESTS = UnitTests(source="")
 
 
@@ -378,7 +378,7 @@ def test_each_layer_is_offered_with_a_reason_or_what_it_brings() -> None:
     offers = {offer.layer: offer for offer in sandbox.offers()}
     assert set(offers) == {"namespaces", "bubblewrap", "landlock", "nobody"}
     assert all(offer.about and (offer.works or not offer.used) for offer in offers.values())
-    assert {layer for layer, offer in offers.items() if offer.used} >= set(sandbox._layers())
+    assert {layer for layer, offer in offers.items() if offer.used} >= set(sandbox.layers())
 
 
 def test_a_layer_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,4 +406,4 @@ def test_no_file_descriptor_is_left_open() -> None:
 
 def test_the_confinement_is_described_by_its_layers() -> None:
     assert sandbox.confinement().startswith("process limits")
-    assert ("Landlock" in sandbox.confinement()) == ("landlock" in sandbox._layers())
+    assert ("Landlock" in sandbox.confinement()) == ("landlock" in sandbox.layers())

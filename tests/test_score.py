@@ -89,7 +89,7 @@ def test_a_newer_task_is_scored_anew_and_old_scores_are_dropped(
     copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = {p.name for p in (copied.folder / "scores").rglob("*.parquet") if "gsm8k" in str(p)}
-    monkeypatch.setattr(type(tasks.get("gsm8k")), "version", 99)
+    monkeypatch.setattr(type(tasks.get("gsm8k")), "extraction_version", 99)
     score.score(copied, simulated_spec, Reporter())
     new = {p.name for p in (copied.folder / "scores").rglob("*.parquet") if "gsm8k" in str(p)}
     assert len(new) == len(old)
@@ -165,6 +165,8 @@ def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(
     assert {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")} == completions
     found = copied.scores().select("task", "metric").unique().sort("task").collect().rows()
     assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("wmt16_en_de", "chrf")]
+    stages.make_plan(copied, simulated_spec, Reporter())
+    assert stages.as_judged(copied, simulated_spec).tasks == chosen.tasks, "the choice outlives a `run` of the same sweep file"
     assert copied.sums().select("metric").unique().collect().height == 2
     assert stages.spec_of(copied).tasks == chosen.tasks, "later stages and `status` know of it"
     stages.analyse(copied, chosen, Reporter())
@@ -176,6 +178,57 @@ def test_metrics_that_no_task_can_be_judged_by_are_refused(copied: Run, simulate
         stages.with_metrics(copied, simulated_spec, ["accuracy", "pass_at_1"])
     with pytest.raises(ConfigError, match=r"wmt16_en_de.zero_shot can be judged by none of accuracy; also name one of bleu, chrf"):
         stages.with_metrics(copied, simulated_spec, ["accuracy"])
+
+
+@pytest.mark.usefixtures("ray_stays_up")
+def test_a_worker_that_dies_once_costs_nothing(
+    copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for part in ("scores", "sums") for path in (copied.folder / part).rglob("*.parquet")}
+    died = tmp_path / "died"
+
+    def score_chunk(work: score.Work) -> None:
+        if not died.exists():
+            died.touch()
+            os._exit(1)
+        new = work.unknown()
+        work.write(judge.scores(new, work.items, work.signatures))
+
+    monkeypatch.setattr(score, "score_chunk", score_chunk)
+    for path in before:
+        path.unlink()
+    said = io.StringIO()
+    score.score(copied, simulated_spec, Reporter(Console(file=said, width=200)))
+    assert died.exists()
+    assert {path: path.read_bytes() for path in before} == before
+    assert "to blame" not in said.getvalue()
+
+
+@pytest.mark.usefixtures("ray_stays_up")
+def test_only_what_failed_is_scored_again(copied: Run, simulated_spec: SweepSpec) -> None:
+    [path] = (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet")
+    rows, is_bad = pl.read_parquet(path), pl.row_index() == 1
+    changed = rows.with_columns(
+        status=pl.when(is_bad).then(pl.lit("failed")).otherwise("status"),
+        stats=pl.when(is_bad).then(None).otherwise("stats"),
+        detail=pl.when(is_bad).then(pl.lit("broken")).otherwise(pl.lit("kept as it was")),
+    )
+    changed.write_parquet(path)
+    score.score(copied, simulated_spec, Reporter())
+    after = pl.read_parquet(path)
+    assert after.drop("detail").equals(rows.drop("detail"))
+    assert after["detail"].to_list() == ["kept as it was" if i != 1 else "" for i in range(rows.height)]
+
+
+def test_tables_are_not_made_of_sums_of_other_scores(copied: Run, simulated_spec: SweepSpec) -> None:
+    [path] = (copied.folder / "sums").glob("*/gsm8k.zero_shot/*.parquet")
+    pl.read_parquet(path).with_columns(sums=pl.col("sums").list.eval(pl.element() + 1)).write_parquet(path)
+    with pytest.raises(StoreError, match=r"sums of scores differ .* Delete the folder `sums` and score again"):
+        stages.analyse(copied, simulated_spec, Reporter())
+    rows = pl.read_parquet(path)
+    rows.with_columns(sums=pl.col("sums").list.eval(pl.element() - 1), num_scored=pl.col("num_scored") + 1).write_parquet(path)
+    with pytest.raises(StoreError, match="sums of scores differ"):
+        stages.analyse(copied, simulated_spec, Reporter())
 
 
 def test_sums_are_made_again_where_they_are_lost(copied: Run, simulated_spec: SweepSpec) -> None:

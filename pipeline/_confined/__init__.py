@@ -17,7 +17,7 @@ Four kinds of process, each the child of the one before:
 
 * started: the program is confined and begins;
 * passed, failed: the tests ran to their end, or something raised;
-* cpu, killed, exited: the program used up its CPU time, a signal ended it, or it left by itself;
+* cpu, killed, exited, closed: the program used up its CPU time, a signal ended it, it left by itself, or it closed its pipes and lives on;
 * broken: the walls could not be put up;
 * ended: none of the program's processes is left.
 """

@@ -8,7 +8,9 @@ Everything but the limits does nothing, or raises OSError, on other systems.
 
 import contextlib
 import ctypes
+import errno
 import os
+import platform
 import resource
 import signal
 import struct
@@ -48,6 +50,8 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 2, 4, 0x1000, 0x4000, 0x40000, 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 442, -100, 0x8000, 1, 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine())
+KEYCTL_JOIN_SESSION_KEYRING = 1
 
 # Numbers of <linux/landlock.h>. https://docs.kernel.org/userspace-api/landlock.html
 LANDLOCK_CREATE, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT = 444, 445, 446
@@ -59,11 +63,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(function: str, *arguments: object) -> int:
-    """The result of a C function.
+    """The result of a C function of Linux.
 
     Raises:
-        OSError: it returned -1.
+        OSError: it returned -1, or the system is another.
     """
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, f"{function}: {os.strerror(errno.ENOSYS)}")
     result = int(getattr(libc, function)(*arguments))
     if result == -1:
         raise OSError(ctypes.get_errno(), f"{function}: {os.strerror(ctypes.get_errno())}")
@@ -100,10 +106,26 @@ def enter_namespaces(kinds: int, proc: int) -> None:
         kinds: CLONE_ flags, CLONE_NEWUSER among them.
         proc: descriptor of /proc, which need not be mounted any more.
     """
-    maps = {"setgroups": "deny", "uid_map": f"{os.getuid()} {os.getuid()} 1", "gid_map": f"{os.getgid()} {os.getgid()} 1"}
+    uid, gid = os.getuid(), os.getgid()
+    if kinds & CLONE_NEWIPC:
+        _unshare(CLONE_NEWUSER | CLONE_NEWIPC, proc, f"0 {uid} 1", f"0 {gid} 1")  # root alone may write the limits of an IPC namespace
+        _forbid_ipc(proc)
+        _unshare(kinds & ~CLONE_NEWIPC, proc, f"{uid} 0 1", f"{gid} 0 1")
+    else:
+        _unshare(kinds, proc, f"{uid} {uid} 1", f"{gid} {gid} 1")
+
+
+def _unshare(kinds: int, proc: int, uid_map: str, gid_map: str) -> None:
     call("unshare", kinds)
-    for name, text in maps.items():
+    for name, text in {"setgroups": "deny", "uid_map": uid_map, "gid_map": gid_map}.items():
         _write(proc, f"self/{name}", text)
+
+
+def _forbid_ipc(proc: int) -> None:
+    """Allow no System V shared memory, queues or semaphores here, which no limit of a process counts, unless /proc/sys is read-only."""
+    for name, text in {"shmall": "0", "msgmni": "0", "sem": "0 0 0 0"}.items():
+        with contextlib.suppress(OSError):
+            _write(proc, f"sys/kernel/{name}", text)
 
 
 def forbid_namespaces(proc: int) -> None:
@@ -114,8 +136,10 @@ def forbid_namespaces(proc: int) -> None:
 
 def _write(folder: int, name: str, text: str) -> None:
     file = os.open(name, os.O_WRONLY, dir_fd=folder)
-    os.write(file, text.encode())
-    os.close(file)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
 
 
 def enter_root() -> None:
@@ -167,6 +191,16 @@ def enter_work() -> None:
 
 
 # Privileges and limits
+
+
+def leave_keys() -> None:
+    """Own an empty session keyring instead of the caller's, unless nobody can reach any."""
+    try:
+        if KEYCTL is not None:
+            call("syscall", KEYCTL, KEYCTL_JOIN_SESSION_KEYRING, None)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS):
+            raise
 
 
 def become_nobody() -> None:

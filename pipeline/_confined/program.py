@@ -17,6 +17,9 @@ from typing import Any, BinaryIO
 from pipeline._confined import kernel, plain
 
 MAX_DETAIL = 300
+_MAX_FDS = 4096
+"""Descriptors are this many at most: each got the lowest number free in an interpreter that had just started. The system's own limit may
+be a thousand million, and some systems close one by one."""
 
 
 def be_program(source: int, requests: int, replies: int, confine: Callable[[], None]) -> None:
@@ -49,7 +52,7 @@ def _read_all(fd: int) -> bytes:
 def _keep_open(*fds: int) -> None:
     """Close all descriptors but the standard ones and `fds`."""
     edges = sorted({2, *fds})
-    for low, high in zip(edges, [*edges[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+    for low, high in zip(edges, [*edges[1:], _MAX_FDS], strict=True):
         os.closerange(low + 1, high)
 
 
@@ -61,7 +64,7 @@ def _is_orphan(requests: int) -> bool:
 
 
 def _send(answers: BinaryIO, message: dict[str, Any]) -> None:
-    """Write one line; a copy of this process that the program forked has no say."""
+    """Write one line, which the tester believes no more than it believes the program."""
     answers.write(json.dumps(message).encode() + b"\n")
     answers.flush()
 

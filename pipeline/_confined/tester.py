@@ -20,6 +20,8 @@ GRACE_S = 2
 MAX_MESSAGE = 16 << 20
 _LOOK_MS = 50
 """How often to look whether the program has ended while something else keeps its pipe open."""
+_LEAVE_MS = 500
+"""How long a program that closed its pipes may take to be gone."""
 
 
 class Request:
@@ -107,6 +109,7 @@ def run_tests(program: "Program", given: str, source: str, functions: list[str])
 
 def enter(request: Request, proc: int) -> None:
     """Put up all walls but the limits; a program started hereafter is behind them."""
+    kernel.leave_keys()
     if "namespaces" in request.layers:
         kinds = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS
         kernel.enter_namespaces(kinds, proc)
@@ -239,13 +242,15 @@ class Program:
 
     def record_end(self, request: Request) -> None:
         """Say how its process ended, unless it is being stopped."""
-        for _ in range(_LOOK_MS):  # its pipe may close a moment before it is gone
-            if request.is_over() or self._is_gone():
+        for _ in range(_LEAVE_MS):
+            if self._is_gone():
                 break
+            if request.is_over():
+                return
             time.sleep(0.001)
         if self._status < 0:
-            return
-        if not os.WIFSIGNALED(self._status):
+            request.record("closed")
+        elif not os.WIFSIGNALED(self._status):
             request.record("exited", os.WEXITSTATUS(self._status))
         elif os.WTERMSIG(self._status) == signal.SIGKILL and self._cpu_s > request.cpu_limit_s / 2:
             request.record("cpu")  # the kernel kills at the limit by another clock, which counts ticks; nobody else kills so late
@@ -274,6 +279,8 @@ def _encode(value: Any) -> Any:
 
 
 def _refuse(value: Any) -> Any:
+    if isinstance(value, plain.Opaque):  # the program returned it, and the tests hand it back
+        raise TypeError(f"{value!r}, which the program returned, is no plain data and cannot be passed to it")
     raise BrokenError(f"the tests pass an object of type {type(value).__name__}, which is no plain data, to the program")
 
 

@@ -104,7 +104,7 @@ def get(name: str) -> Callable[[Evidence], pl.DataFrame]:
 def _join(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> pl.LazyFrame:
     """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
     scored = completions.select(*frames.ROW_KEY, "output_id").join(
-        scores.drop("detail", "signature", "task_version"), on=frames.OUTPUT_KEY, how="inner"
+        scores.drop("detail", "signature", "extraction_version"), on=frames.OUTPUT_KEY, how="inner"
     )
     dated = scored.join(variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left")
     return dated.join(items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left")

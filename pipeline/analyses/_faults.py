@@ -44,7 +44,7 @@ def wrong_scores(completions: pl.LazyFrame, scores: pl.LazyFrame, series: Mappin
             f"{missing.height} of {count} completions have no score ({_where(series)}), the first: {first}. Score the run again."
         )
     twice = here.group_by(frames.OUTPUT_KEY).len().filter(pl.col("len") > 1).select(pl.len()).collect().item()
-    return StoreError(f"{twice} output(s) have more than one score ({_where(series)}). Delete the scores and score the run again.")
+    return StoreError(f"{twice} output(s) have more than one score ({_where(series)}). Score the run again, which drops the old ones.")
 
 
 def _where(series: Mapping[str, Any]) -> str:

@@ -82,11 +82,11 @@ def _scored_as(run: Run) -> dict[str, str]:
     key, scores = ["task", "style", "metric"], run.scores()
     noted = {*scores.collect_schema().names()}
     # Older versions noted neither.
-    how = [pl.col(n).cast(pl.String) if n in noted else pl.lit("unknown").alias(n) for n in ("signature", "task_version")]
+    how = [pl.col(n).cast(pl.String) if n in noted else pl.lit("unknown").alias(n) for n in ("signature", "extraction_version")]
     found = scores.select(*key, *how).unique().collect(engine="streaming").sort(pl.all())
     said: dict[str, list[str]] = {}
     for row in found.iter_rows(named=True):
-        said.setdefault(_named(row), []).append(f"{row['signature']} (extraction {row['task_version']})")
+        said.setdefault(_named(row), []).append(f"{row['signature']} (extraction {row['extraction_version']})")
     return {name: " and ".join(each) for name, each in said.items()}
 
 

@@ -74,12 +74,14 @@ def table_of(findings: Sequence[Finding]) -> "Table":
 
 def _safely(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     """What a check found; that it failed, if it did: on a machine that is out of order, the other checks matter all the more."""
+    found: list[Finding] = []
     try:
-        return list(check())
+        found.extend(check())
     except Exception as error:
         what = getattr(check, "__name__", "check").strip("_").replace("<lambda>", "check")
         fix = "this check itself failed and says nothing of the machine"
-        return [Finding(what=what, found=f"{type(error).__name__}: {error}", verdict="note", fix=fix)]
+        found.append(Finding(what=what, found=f"{type(error).__name__}: {error}", verdict="note", fix=fix))
+    return found
 
 
 def _software() -> Iterable[Finding]:

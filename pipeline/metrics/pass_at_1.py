@@ -16,7 +16,7 @@ class PassAt1(Metric):
 
     name: ClassVar[str] = "pass_at_1"
     title: ClassVar[str] = "pass@1"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     stat_names: ClassVar[tuple[str, ...]] = ("passed",)
     reads: ClassVar[Reads] = "program"
 
@@ -45,14 +45,14 @@ def _tests(item: Item) -> sandbox.UnitTests:
 
 
 def _execute(program: str, tests: sandbox.UnitTests) -> sandbox.ExecutionResult:
-    """The verdict on `program`, with a second try, alone on the machine, where the clock stopped it before its share of CPU time was used.
+    """The verdict on `program`, with a second try, alone on the machine, where something beside the program may have decided the first.
 
-    On a busy machine a sound program can be late. One that used up its CPU time, ten times what any reference program needs, would do so
-    anywhere: another try would only leave the other cores idle while it loops.
+    On a busy machine a sound program can be late, or its process be killed for want of memory. One that used up its CPU time, ten times
+    what any reference program needs, would do so anywhere: another try would only leave the other cores idle while it loops. There is no
+    third try, and the second keeps its verdict, so a program that has itself killed gains nothing.
     """
     result = sandbox.run(program, tests)
-    was_late = result.status == "timeout" and result.limit == "wall"
-    return sandbox.run(program, tests, alone=True) if was_late else result
+    return sandbox.run(program, tests, alone=True) if result.was_disturbed else result
 
 
 METRIC = PassAt1()

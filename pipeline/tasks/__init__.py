@@ -89,7 +89,9 @@ class Task(abc.ABC):
     """The module's name."""
     title: ClassVar[str]
     version: ClassVar[int]
-    """Raised whenever prompts or extraction change, so old completions or scores are not taken for new ones."""
+    """Raised whenever prompts change, so that old completions are not taken for new ones."""
+    extraction_version: ClassVar[int] = 1
+    """Raised whenever the same output is read in another way: outputs are then scored anew, and completions kept."""
     source: ClassVar[Source]
     chance: ClassVar[float]
     """Score of random guessing, 0 to 100."""

@@ -33,7 +33,8 @@ def subset(config: str) -> Source:
 class GPQA(MultipleChoice):
     """One subset of GPQA; a subclass sets `name`, `title`, `source` and `example_sources`. An item's group is its domain."""
 
-    version = 2
+    version = 1
+    extraction_version = 2
     chance = 100 / len(_COLUMNS)
 
     def item(self, row: Row, split: str) -> Item:

@@ -25,7 +25,8 @@ class ARCChallenge(MultipleChoice):
 
     name = "arc_challenge"
     title = "ARC-Challenge"
-    version = 2
+    version = 1
+    extraction_version = 2
     source = _source("test")
     example_sources = (_source("train"), _source("validation"))
     chance = 100 * (4 / 3 + 1165 / 4 + 3 / 5) / 1172  # 4 of the 1,172 test rows have three options, 3 have five

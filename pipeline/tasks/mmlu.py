@@ -21,7 +21,8 @@ class MMLU(MultipleChoice):
 
     name = "mmlu"
     title = "MMLU"
-    version = 4
+    version = 3
+    extraction_version = 2
     source = Source(dataset="cais/mmlu", config="all", split="test", url=_URL, licence="MIT")
     example_sources = (Source(dataset="cais/mmlu", config="all", split="dev", url=_URL, licence="MIT"),)
     styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT, "cot": COT}
