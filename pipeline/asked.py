@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from pipeline import metrics, registry, sources, tasks
+from pipeline import metrics, registry, sandbox, sources, tasks
 from pipeline.config import ModelSpec, SweepSpec, TaskSpec
 from pipeline.errors import ConfigError, DataError, nearest
 from pipeline.records import Item
@@ -84,6 +84,11 @@ def chosen_metrics(specs: list[TaskSpec], names: list[str]) -> list[TaskSpec]:
             )
     chosen = [[name for name in names if name in found] for found in fitting]
     return [spec.model_copy(update={"metrics": mine}) for spec, mine in zip(specs, chosen, strict=True)]
+
+
+def layers(spec: TaskSpec) -> tuple[str, ...] | None:
+    """How programs of a task's outputs are to be confined, as this machine can; None where there are none."""
+    return sandbox.layers() if tasks.get(spec.name, spec.style).executes_code else None
 
 
 def max_tokens(spec: TaskSpec, task: tasks.Task, model: ModelSpec) -> int:

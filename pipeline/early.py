@@ -15,7 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import cluster, frames, judge, tasks
+from pipeline import cluster, frames, judge, sandbox, tasks
+from pipeline.asked import layers
 from pipeline.chunks import Chunk, chunk_rows, distinct, how_scored, signatures
 from pipeline.config import SweepSpec, TaskSpec
 from pipeline.places import Place
@@ -113,10 +114,12 @@ class _Queue:
         name = frames.short_hash(rows.select("item_id", "output_id").write_csv().encode())
         path = _folder(self.run, self.model, self.task) / f"{self.prefix}-{name}.parquet"
         items = self.items.filter(pl.col("item_id").is_in(rows["item_id"].implode()))
-        return cluster.task(_score, node_id).remote(rows, items, self.signatures, path.resolve()), rows.height
+        return cluster.task(_score, node_id).remote(rows, items, self.signatures, layers(self.task), path.resolve()), rows.height
 
 
-def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], path: Place) -> None:
+def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], confined: tuple[str, ...] | None, path: Place) -> None:
+    if confined is not None:
+        sandbox.use(confined)
     write_parquet(judge.scores(rows, items, metrics), path)
 
 

@@ -23,32 +23,29 @@ The strongest set that passes a trial is used. Namespaces come before bubblewrap
 the interpreter's start-up; it stands behind the same root, executes nothing of anyone's, and each program is still a process of its own.
 
 **Not covered.** Bugs of the kernel. The memory of many processes together: each has its limit, and the kernel is asked to end them first.
-Files in memory (`memfd_create`) and what waits in pipes and sockets, which no limit counts but that on open descriptors; where the kernel
-lets the namespaces set no limits, or without them, System V shared memory too.
-Under bubblewrap alone a program can kill its own tester, which fails it. Without namespaces and bubblewrap it reaches daemons' sockets and
-the network by other protocols than TCP, its user's keyring in the kernel and segments of shared memory, and sees other processes; before Linux 6.12 it may also kill those of its user, and if it kills its
-tester, leave processes behind; its disk use is bounded for each file only, and a fork bomb of an ordinary user or of root lasts until the
-deadline. Without Landlock as well, it reads and writes whatever its user can. Against a determined author use a throw-away machine.
+Files in memory (`memfd_create`) and what waits in pipes and sockets: only the number of open descriptors bounds them. Under bubblewrap
+alone a program can kill its own tester, which fails it. System V shared memory has no bound but in our own namespaces, where /proc/sys can
+be written. Without namespaces and bubblewrap it outlasts the program, which also reaches its user's keyring in the kernel, daemons' sockets
+and the network by other protocols than TCP, and sees other processes; before Linux 6.12 it may also kill those of its user, and if it kills
+its tester, leave processes behind; its disk use is bounded for each file only, and a fork bomb of an ordinary user or of root lasts until
+the deadline. Without Landlock as well, it reads and writes whatever its user can. Against a determined author use a throw-away machine.
 """
 
 import contextlib
-import errno
 import functools
 import json
 import os
-import re
 import secrets
 import select
-import signal
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal
 
-from pipeline import _forkserver, _launch, turns
+from pipeline import _launch, _verdict, turns
 from pipeline._confined import kernel
 from pipeline._launch import Limits
 from pipeline.errors import PipelineError
@@ -234,8 +231,8 @@ def _trial(layers: tuple[str, ...]) -> str:
         if not result.was_disturbed:
             break
         time.sleep(pause_s)
-    why = result.detail.removeprefix(_NOT_RUN)
-    if result.was_disturbed and why not in _DEATHS:  # some systems kill whoever asks for a layer, and will do so each time
+    why = result.detail.removeprefix(_verdict.NOT_RUN)
+    if result.was_disturbed and why not in _verdict.DEATHS:  # some systems kill whoever asks for a layer, and will do so each time
         raise BusyError(f"this machine is too busy to say how programs can be confined here; try again when it has more room: {why}")
     return why
 
@@ -250,7 +247,7 @@ def _run(program: str, tests: UnitTests, layers: tuple[str, ...], limits: Limits
         _launch.tester(layers, limits, source.fileno(), asked.fileno(), theirs),
     ):
         output, in_time = _read(ours, nonce.encode(), start + limits.timeout_s)
-    return ExecutionResult(**_verdict(output, nonce, in_time)._asdict(), duration_s=time.monotonic() - start)
+    return ExecutionResult(**_verdict.of(output, nonce, in_time)._asdict(), duration_s=time.monotonic() - start)
 
 
 @contextlib.contextmanager
@@ -285,59 +282,3 @@ def _read_until(records: socket.socket, nonce: bytes, deadline: float) -> bytes:
             break
         output += chunk
     return output
-
-
-_NOT_RUN = "the sandbox could not run the program: "
-_DIED = "its tester died"
-_DEATHS = (_DIED, _forkserver.ENDED)
-_NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.EMFILE, errno.ENOBUFS, errno.EDQUOT, errno.EPIPE, errno.ECONNRESET)
-"""Errors that say something about this moment rather than this machine."""
-
-
-class Verdict(NamedTuple):
-    """What the records say; see `ExecutionResult`."""
-
-    status: Literal["passed", "failed", "timeout", "broken"]
-    detail: str = ""
-    limit: Literal["", "cpu", "wall"] = ""
-    was_disturbed: bool = False
-
-
-def _verdict(output: bytes, nonce: str, in_time: bool) -> Verdict:
-    """The verdict from the records; lines without the nonce are a traceback of the tester's interpreter."""
-    lines = output.decode("utf-8", "replace").splitlines()
-    marked = [line.split(" ", 2)[1:] for line in lines if line.startswith(nonce + " ")]
-    records = dict(reversed(marked))
-    if "passed" in records:
-        return Verdict("passed")
-    if "failed" in records:
-        return Verdict("failed", _reproducible(records["failed"]))
-    if "cpu" in records:
-        return Verdict("timeout", "used up its CPU time", "cpu")
-    if "started" not in records or "broken" in records:
-        return _not_run(records.get("broken") or "".join(lines[-1:]), in_time)
-    return _early_end(records) if in_time else Verdict("timeout", "was still running at the deadline", "wall", was_disturbed=True)
-
-
-def _reproducible(detail: str) -> str:
-    """`detail` without addresses of objects, which differ from run to run."""
-    return re.sub(r"\bat 0x[0-9a-fA-F]+", "at 0x...", detail)
-
-
-def _not_run(cause: str, in_time: bool) -> Verdict:
-    """The verdict on a program that was not started, or whose tests cannot be run; nothing it does leads here."""
-    cause = cause or (_DIED if in_time else "it had not started at the deadline")
-    has_no_room = any(f"[Errno {number}]" in cause for number in _NO_ROOM)
-    was_disturbed = has_no_room or not in_time or cause in (*_DEATHS, _forkserver.NO_ANSWER)
-    return Verdict("broken", _NOT_RUN + cause, was_disturbed=was_disturbed)
-
-
-def _early_end(records: dict[str, str]) -> Verdict:
-    """The verdict on a program that left without one."""
-    if "killed" in records:
-        return Verdict("failed", f"killed by {records['killed']}", was_disturbed=records["killed"] == signal.SIGKILL.name)
-    if "exited" in records:
-        return Verdict("failed", f"left before its end with status {records['exited']}")
-    if "closed" in records:
-        return Verdict("failed", "closed its pipes before its end")
-    return Verdict("failed", "its tester was killed", was_disturbed=True)

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from pipeline import chunks, cluster, early, frames, judge, sandbox, tasks
-from pipeline.asked import check_consent
+from pipeline.asked import check_consent, layers
 from pipeline.chunks import Chunk, Outputs
 from pipeline.config import SweepSpec
 from pipeline.errors import StoreError
@@ -39,7 +39,7 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     planned = list(chunks.chunks(run, spec))
     todo = chunks.unfinished(run, planned)
     if todo:
-        note_confinement(run, spec)
+        _note_confinement(run, spec, reporter)
         with cluster.session(address) as resources:
             _score_chunks(run, todo, resources, reporter, sum(c.size for c in planned))
         _tell_failed(todo, reporter)
@@ -59,10 +59,13 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
     return len(planned) - len(chunks.unfinished(run, planned)), len(planned)
 
 
-def note_confinement(run: Run, spec: SweepSpec) -> None:
-    """Keep how programs are confined here, where the sweep has any."""
+def _note_confinement(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
+    """Keep how programs are confined here, where the sweep has any, and say so where that is little."""
     if any(tasks.get(t.name, t.style).executes_code for t in spec.tasks):
-        write_json({"confinement": sandbox.confinement()}, run.folder / "scores" / "confinement.json")
+        how = sandbox.confinement()
+        write_json({"confinement": how}, run.folder / "scores" / "confinement.json")
+        if not {"namespaces", "bubblewrap"} & {*sandbox.layers()}:
+            reporter.say(f"score: programs run with no more than {how} around them; `datesweep doctor` says why")
 
 
 def confinement(run: Run) -> dict[str, str]:
@@ -95,6 +98,8 @@ class Work:
     """Of the metrics, by name."""
     known: pl.DataFrame
     """Rows of `Score` that are there already, for some of the outputs."""
+    layers: tuple[str, ...] | None
+    """How programs are confined, the same on every worker; None where there are none."""
     path: Place
     sums_path: Place
 
@@ -114,7 +119,14 @@ class Work:
 def score_chunk(work: Work) -> None:
     """Score a chunk and write its files; what a worker does."""
     new = work.unknown()
-    work.write(judge.scores(new, work.items, work.signatures) if new.height else work.known.clear())
+    work.write(score_rows(work, new) if new.height else work.known.clear())
+
+
+def score_rows(work: Work, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `Score` for some outputs of a chunk."""
+    if work.layers is not None:
+        sandbox.use(work.layers)
+    return judge.scores(rows, work.items, work.signatures)
 
 
 def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
@@ -128,6 +140,7 @@ def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
                 items=asked[chunk.first_item : chunk.last_item + 1],
                 signatures=chunks.signatures(chunk.task, asked),
                 known=_known(chunk, outputs.rows, known),
+                layers=layers(chunk.task),
                 path=chunk.path.resolve(),
                 sums_path=chunk.sums_path.resolve(),
             ),
@@ -171,11 +184,11 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
     except cluster.worker_deaths() as error:
         outputs = work.outputs.rows.height
         reporter.say(f"score: {type(error).__name__} {RETRIES + 1} times over {outputs} outputs; looking for the one that is to blame")
-        part = ray.remote(num_cpus=1, max_retries=0)(judge.scores)
+        part = ray.remote(num_cpus=1, max_retries=0)(score_rows)
         new = work.unknown()
         work.write(
             judge.halving(
-                lambda rows: ray.get(part.remote(rows, work.items, work.signatures)),
+                lambda rows: ray.get(part.remote(work, rows)),
                 new,
                 lambda rows, cause: judge.failed(rows, work.items, work.signatures, f"ended its worker: {judge.told(cause)}"),
                 MOST_DEADLY,

@@ -576,6 +576,8 @@ MEMORY_AND_FILES = [
     _cheats("many files", "for i in range(10**6): open(f'x{i}', 'w').close()", expected="failed timeout", needs=ROOT),
     _cheats("a huge file", "open('big', 'wb').write(bytes(1 << 25))"),
     _held("a sparse file beyond the limit", "os.truncate(os.open('s', os.O_CREAT | os.O_RDWR), 1 << 40)"),
+    _held("segments of shared memory", "must(libc.shmget(0, ctypes.c_size_t(1 << 20), 0o1600))", needs=("sysctl",)),
+    _held("queues of messages", "must(libc.msgget(0, 0o1600))", needs=("sysctl",)),
     _held("all descriptors", "while True: os.open('/dev/null', 0)"),
     _leaves("huge output", "for _ in range(500): print('x' * 10**5); print('y' * 10**5, file=sys.stderr)"),
     _leaves("a tree a thousand folders deep", "for _ in range(1000): os.mkdir('d'); os.chdir('d')"),
@@ -640,6 +642,14 @@ EYES = [
         found[0]
         """,
         errors="IndexError",
+    ),
+    _held(
+        "a key of the caller",
+        """
+        keyctl = {'x86_64': 250, 'aarch64': 219}[os.uname().machine]
+        must(libc.syscall(keyctl, 10, -3, b'user', MARK.encode(), 0))
+        """,
+        errors="OSError, KeyError",
     ),
     _held("reading the run folder", "open(OUTSIDE + '/kept').read()", needs=FILES),
     _held("listing the run folder", "os.listdir(OUTSIDE)", needs=FILES),

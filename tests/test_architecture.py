@@ -10,9 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 LAYERS = (
-    "errors records limits | registry places dates conditions stats _confined _forkserver turns _launch sandbox frames progress quiet "
-    "cache | tasks metrics | config settings narrowing sources checkpoints fetch | variants skeleton prompts splice floor store asked "
-    "proofs | order plan outlook engine simulated cluster | compose shards replica generate chunks judge early score | analyses | "
+    "errors records limits | registry places dates conditions stats _confined _forkserver turns _launch _verdict sandbox frames progress "
+    "quiet cache | tasks metrics | config settings narrowing sources checkpoints fetch | variants skeleton prompts splice floor store "
+    "asked proofs | order plan outlook engine simulated cluster | compose shards replica generate chunks judge early score | analyses | "
     "report joined compared | stages inspect doctor | bench | cli"
 )
 ORDER = {name: (layer, place) for layer, names in enumerate(LAYERS.split("|")) for place, name in enumerate(names.split())}

@@ -1,6 +1,7 @@
 """The command as a user meets it: help, lists, the prompt shown, errors with exit status 2."""
 
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -290,3 +291,11 @@ def test_two_runs_are_compared_and_written(simulated_run: Run, tmp_path: Path) -
     assert (tmp_path / "c.csv").is_file()
     assert "allowed: a file that ends in" in call("compare", folder, folder, "--out", "x.txt", code=2)
     assert "is no run folder" in call("compare", folder, str(tmp_path / "none"), code=2)
+
+
+def test_a_run_is_judged_by_other_metrics_on_demand(simulated_run: Run, tmp_path: Path) -> None:
+    folder = str(shutil.copytree(simulated_run.folder, tmp_path / "run", ignore=shutil.ignore_patterns(".lock")))
+    assert "no metric 'acuracy'" in call("score", folder, "--metrics", "acuracy", code=2)
+    call("score", folder, "--metrics", "accuracy,brier,chrf")
+    found = Run(folder).scores().select("task", "metric").unique().sort("task", "metric").collect().rows()
+    assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("mmlu", "brier"), ("wmt16_en_de", "chrf")]

@@ -123,7 +123,7 @@ class _Session:
 
 @pytest.mark.usefixtures("ray_up")
 def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], path: object) -> None:
+    def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(early, "_score", full)

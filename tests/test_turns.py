@@ -1,5 +1,7 @@
 """Turns: together, or alone on the machine."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import tempfile
@@ -85,8 +87,22 @@ def test_other_processes_wait_too_and_a_dead_one_holds_nobody_up(ending: str) ->
 
 
 def test_a_name_that_somebody_took_costs_no_turn(tmp_path: Path) -> None:
-    import os
-
     (tmp_path / f"datesweep-{os.getuid()}.gate").mkdir()
     with turns.turn(alone=True):
         pass
+
+
+def test_the_lock_of_another_user_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.getuid() + 1  # so that files of this user are another's
+    monkeypatch.setattr(turns.os, "getuid", lambda: other)
+    held = [(tmp_path / f"datesweep-{other}.{name}").open("w") for name in ("gate", "room")]
+    for file in held:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    entered, leave = threading.Event(), threading.Event()
+    thread = start(True, entered, leave)
+    was_let_in = entered.wait(5)
+    leave.set()
+    for file in held:
+        file.close()
+    thread.join()
+    assert was_let_in

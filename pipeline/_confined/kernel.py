@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import platform
 import resource
 import signal
 import struct
@@ -50,7 +49,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 2, 4, 0x1000, 0x4000, 0x40000, 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 442, -100, 0x8000, 1, 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
-KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine())
+KEYCTL = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine) if sys.maxsize >> 32 else None
 KEYCTL_JOIN_SESSION_KEYRING = 1
 
 # Numbers of <linux/landlock.h>. https://docs.kernel.org/userspace-api/landlock.html

@@ -66,7 +66,7 @@ def _labels(benchmark: asked.Asked, share: float) -> Figures:
 
 
 def _translations(benchmark: asked.Asked, share: float) -> Figures:
-    """The rate at which translations are read out of outputs and judged by both metrics, each output another than the one before."""
+    """The rate at which translations are read out of outputs and judged by both metrics; the repeats of an item stand together."""
     outputs = _repeated(benchmark, NUM_TRANSLATIONS)
     wall_s, _ = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}

@@ -47,6 +47,8 @@ class Metric(abc.ABC):
     """Names of the sufficient statistics."""
     reads: ClassVar[Reads] = "answer"
     """A metric fits the tasks that already have one that reads the same."""
+    scale: ClassVar[str] = "0–100"
+    """Range or unit of the score, for the axis of a chart."""
     higher_is_better: ClassVar[bool] = True
     """Which end of its scale tables call best. Metrics that describe and do not judge (`confidence`, `label_mass`, ...) say so in their
     docstring; their best is only what they are for an output that is certain of the right label."""

@@ -20,6 +20,7 @@ class Brier(LabelMean):
 
     name: ClassVar[str] = "brier"
     title: ClassVar[str] = "Brier"
+    scale: ClassVar[str] = "0–200"
     version: ClassVar[int] = 1
     stat_names: ClassVar[tuple[str, ...]] = ("brier",)
     higher_is_better: ClassVar[bool] = False

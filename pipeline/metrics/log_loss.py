@@ -23,6 +23,7 @@ class LogLoss(LabelMean):
 
     name: ClassVar[str] = "log_loss"
     title: ClassVar[str] = "log loss"
+    scale: ClassVar[str] = "nats"
     version: ClassVar[int] = 1
     stat_names: ClassVar[tuple[str, ...]] = ("log_loss",)
     higher_is_better: ClassVar[bool] = False

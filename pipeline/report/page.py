@@ -187,7 +187,7 @@ def _panel(by_date: pl.DataFrame, one: Row, names: wording.Names, colours: Mappi
     labels = [names.model(row) for row in series.select("model", "engine").iter_rows(named=True)]
     panel = series.with_columns(label=pl.Series(labels, dtype=pl.String))
     title = names.series(one)
-    svg = charts.score_chart(panel, colours, f"{wording.metric_title(one['metric'])}, 0–100", f"{title} by date. {_spoken(panel)}")
+    svg = charts.score_chart(panel, colours, wording.score_axis(one["metric"]), f"{title} by date. {_spoken(panel)}")
     return {"title": title, "svg": svg}
 
 

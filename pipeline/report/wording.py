@@ -69,6 +69,15 @@ def metric_title(name: str) -> str:
         return name
 
 
+def score_axis(name: str) -> str:
+    """What an axis of a metric's scores says."""
+    try:
+        metric = metrics.get(name)
+    except ConfigError:
+        return name
+    return f"{metric.title}, {metric.scale}"
+
+
 AXIS_TITLES = {
     "date": "date",
     "date_format": "date format",
