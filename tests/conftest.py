@@ -1,5 +1,6 @@
 """Shared fixtures. One real vLLM engine serves the whole test session, since a start takes a quarter of a minute."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 # Before anything imports a library that would look for a network.
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-from pipeline import checkpoints, engine, settings, stages
+from pipeline import checkpoints, cluster, engine, settings, stages
 from pipeline.config import EngineSpec, ModelSpec, SweepSpec, configs_folder
 from pipeline.progress import Reporter
 from pipeline.store import Run
@@ -135,3 +136,16 @@ def simulated_run(simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFa
     stages.analyse(run, simulated_spec, reporter)
     stages.write_report(run, simulated_spec)
     yield run
+
+
+@pytest.fixture(scope="module")
+def ray_of_module(simulated_run: Run) -> Iterator[cluster.Resources]:
+    """One local Ray for a whole module, as a start and a stop take seconds. The simulated run has one of its own, so it comes first."""
+    with cluster.session(None, num_cpus=2) as resources:
+        yield resources
+
+
+@pytest.fixture
+def shared_ray(ray_of_module: cluster.Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages use the module's Ray; for tests in which no stage fails, as nothing but the end of Ray clears up behind one that does."""
+    monkeypatch.setattr(cluster, "session", lambda address=None, num_cpus=None: contextlib.nullcontext(ray_of_module))

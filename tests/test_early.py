@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,12 +13,6 @@ from pipeline.progress import Reporter
 from pipeline.store import Run
 
 TEXTS = ["gsm8k.zero_shot", "wmt16_en_de.zero_shot"]
-
-
-@pytest.fixture(scope="module")
-def ray_up() -> Iterator[None]:
-    with cluster.session(None, num_cpus=1):
-        yield
 
 
 @pytest.fixture
@@ -55,7 +48,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early, "LOOK_EVERY_S", 0.0)
 
 
-@pytest.mark.usefixtures("ray_up")
+@pytest.mark.usefixtures("shared_ray")
 def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(unscored: Run, simulated_spec: SweepSpec) -> None:
     last = unscored.completion_path("simulated", max(unscored.shard_sizes()))
     aside = Path(str(last)).rename(unscored.folder / "aside")
@@ -79,13 +72,12 @@ def test_no_core_of_an_engine_is_used(unscored: Run, simulated_spec: SweepSpec, 
     assert not scorer.running
 
 
-@pytest.mark.usefixtures("ray_up")
+@pytest.mark.usefixtures("shared_ray")
 def test_the_run_ends_the_same_and_early_scores_are_taken_from_there(
     unscored: Run, simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = scored_early(unscored, simulated_spec)
     assert {Path(name).parent.name for name in found} == set(TEXTS)
-    monkeypatch.setattr(cluster, "session", lambda address: _Session())
     kept = shutil.copytree(unscored.folder / "early", unscored.folder / "kept")
     score.score(unscored, simulated_spec, Reporter())
     assert files_of(unscored) == files_of(simulated_run)
@@ -102,7 +94,7 @@ def test_the_run_ends_the_same_and_early_scores_are_taken_from_there(
     assert unscored.scores().filter(pl.col("answer") == "scored early").collect().height == marked
 
 
-@pytest.mark.usefixtures("ray_up")
+@pytest.mark.usefixtures("shared_ray")
 def test_what_was_scored_early_is_not_scored_early_again_after_a_restart(unscored: Run, simulated_spec: SweepSpec) -> None:
     before = {name: path.stat().st_mtime_ns for name, path in scored_early(unscored, simulated_spec).items()}
     after = {name: path.stat().st_mtime_ns for name, path in scored_early(unscored, simulated_spec).items()}
@@ -111,17 +103,7 @@ def test_what_was_scored_early_is_not_scored_early_again_after_a_restart(unscore
     assert not new.is_duplicated().any()
 
 
-class _Session:
-    """Ray as it is already up."""
-
-    def __enter__(self) -> cluster.Resources:
-        return cluster.Resources(nodes=cluster.nodes())
-
-    def __exit__(self, *error: object) -> None:
-        """It stays up."""
-
-
-@pytest.mark.usefixtures("ray_up")
+@pytest.mark.usefixtures("shared_ray")
 def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -130,7 +112,7 @@ def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated
     assert scored_early(unscored, simulated_spec) == {}
 
 
-@pytest.mark.usefixtures("ray_up")
+@pytest.mark.usefixtures("shared_ray")
 def test_what_ran_out_of_time_beside_the_engines_is_scored_again(unscored: Run, simulated_spec: SweepSpec) -> None:
     [path, *_] = sorted(scored_early(unscored, simulated_spec).values())
     rows = pl.read_parquet(path)

@@ -8,6 +8,8 @@ from pipeline import generate, score, settings, stages
 from pipeline.progress import Reporter
 from pipeline.store import Run
 
+pytestmark = pytest.mark.usefixtures("shared_ray")
+
 MODEL = """
 name = "planted"
 title = "planted"

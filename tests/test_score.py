@@ -1,10 +1,8 @@
 """Scoring distinct outputs: once each, joined back by key, done if and only if the file exists."""
 
-import contextlib
 import io
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +21,9 @@ def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
     """All outputs that are scored for one task, in the order of their chunks, with their items' columns."""
     cut = [c for c in chunks.chunks(run, spec) if c.task.name == name]
     return pl.concat([part.rows for _, part in chunks.with_outputs(run, cut)]).join(run.plan_table("items"), on=["task", "item_id"])
+
+
+pytestmark = pytest.mark.usefixtures("shared_ray")
 
 
 @pytest.fixture
@@ -118,15 +119,6 @@ def test_code_is_not_run_without_consent(copied: Run, simulated_spec: SweepSpec)
         score.score(copied, spec, Reporter())
 
 
-@pytest.fixture
-def ray_stays_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One small Ray for all calls of a test."""
-    with cluster.session(None, num_cpus=1) as resources:
-        monkeypatch.setattr(cluster, "session", lambda address: contextlib.nullcontext(resources))
-        yield
-
-
-@pytest.mark.usefixtures("ray_stays_up")
 def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     before = copied.scores().filter(pl.col("task") == "gsm8k").collect()
     deadly = before.filter(pl.col("output_id").is_unique())["output_id"][0]
@@ -156,7 +148,6 @@ def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spe
     assert score.progress(copied, simulated_spec) == (2, 3), "it gets another chance"
 
 
-@pytest.mark.usefixtures("ray_stays_up")
 def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(copied: Run, simulated_spec: SweepSpec) -> None:
     completions = {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")}
     chosen = stages.with_metrics(copied, simulated_spec, ["accuracy", "chrf"])
@@ -180,7 +171,6 @@ def test_metrics_that_no_task_can_be_judged_by_are_refused(copied: Run, simulate
         stages.with_metrics(copied, simulated_spec, ["accuracy"])
 
 
-@pytest.mark.usefixtures("ray_stays_up")
 def test_a_worker_that_dies_once_costs_nothing(
     copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -204,7 +194,6 @@ def test_a_worker_that_dies_once_costs_nothing(
     assert "to blame" not in said.getvalue()
 
 
-@pytest.mark.usefixtures("ray_stays_up")
 def test_only_what_failed_is_scored_again(copied: Run, simulated_spec: SweepSpec) -> None:
     [path] = (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet")
     rows, is_bad = pl.read_parquet(path), pl.row_index() == 1
