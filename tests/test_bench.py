@@ -1,13 +1,14 @@
 """Benchmarks measure what they say. Those that start an engine or take long run here on little."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from pipeline import asked, bench, frames, metrics, registry, tasks
-from pipeline.bench import Bench, _corpus, _human_eval, _plans, scale, score
+from pipeline.bench import Bench, _corpus, _human_eval, _plans, programs, scale, score
 from pipeline.bench._sides import in_turn
 from pipeline.bench._trial import Trial, run
 from pipeline.config import EngineSpec, ModelSpec, SweepSpec, TaskSpec
@@ -138,3 +139,12 @@ def test_a_benchmark_counts_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_human_eval, "_theirs", lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0))
     figures = _human_eval.measure(items)
     assert figures["score_programs_unequal_verdicts"] == 24 - figures["score_programs_passed"] > 0
+
+
+def test_the_programs_benchmark_scores_every_completion_of_its_year(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "TaskSpec", lambda name: TaskSpec(name=name, limit=2))
+    figures = programs.measure(replace(small, share=3 / 365))
+    assert figures["programs_completions"] == 2 * 4
+    assert 2 <= figures["programs_distinct"] <= 8
+    assert figures["programs_passed"] > 0
+    assert figures["programs_timeout"] == figures["programs_failed"] == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 from pipeline import plan
 from pipeline.bench import Bench
 from pipeline.compose import Composer
+from pipeline.config import ModelSpec, SimulatedSpec
 from pipeline.records import Request
 from pipeline.store import Run
 
@@ -15,6 +16,19 @@ def composer(bench: Bench, folder: Path) -> Composer:
     run = Run(folder / "run")
     plan.write(run, bench.spec, plan.gather(bench.spec, bench.reporter.say), bench.reporter.say)
     return Composer(run, bench.spec, bench.model)
+
+
+def no_model(bench: Bench, name: str, title: str) -> ModelSpec:
+    """A model that computes nothing and only counts, with the prompts of the bench's model."""
+    return ModelSpec(
+        name=name,
+        title=title,
+        licence="none",
+        backend="simulated",
+        weights=bench.model.weights,
+        template=bench.model.template,
+        simulated=SimulatedSpec(counts_only=True),
+    )
 
 
 def requests(composer: Composer, most: int, wanted: Callable[[Request], bool]) -> list[Request]:

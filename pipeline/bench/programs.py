@@ -17,9 +17,9 @@ import polars as pl
 
 from pipeline import frames, limits, plan, score
 from pipeline.asked import load
-from pipeline.bench import Bench, Figures, scratch
+from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._human_eval import edits
-from pipeline.config import CalendarSpec, ModelSpec, SimulatedSpec, SweepSpec, TaskSpec
+from pipeline.config import CalendarSpec, SweepSpec, TaskSpec
 from pipeline.records import Completion, Item
 from pipeline.store import Run, write_parquet
 
@@ -51,15 +51,7 @@ def measure(bench: Bench) -> Figures:
 
 
 def _sweep(bench: Bench) -> SweepSpec:
-    model = ModelSpec(
-        name="published",
-        title="Published and edited programs",
-        licence="none",
-        backend="simulated",
-        weights=bench.model.weights,
-        template=bench.model.template,
-        simulated=SimulatedSpec(counts_only=True),
-    )
+    model = _plans.no_model(bench, "published", "Published and edited programs")
     last = datetime.date(2024, 1, 1) + datetime.timedelta(days=max(1, round(365 * bench.share)))
     return SweepSpec(
         name="programs",

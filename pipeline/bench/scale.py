@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from pipeline import generate, limits, plan, score, stages
-from pipeline.bench import Bench, Figures, scratch
-from pipeline.config import CalendarSpec, EngineSpec, ModelSpec, SimulatedSpec, SweepSpec, TaskSpec
+from pipeline.bench import Bench, Figures, _plans, scratch
+from pipeline.config import CalendarSpec, EngineSpec, SweepSpec, TaskSpec
 from pipeline.store import Run
 
 ABOUT = "the full MMLU year, 5.3 million requests, with an engine that only counts"
@@ -66,19 +66,11 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _sweep(bench: Bench, folder: Path) -> SweepSpec:
-    counting = ModelSpec(
-        name="counting",
-        title="An engine that only counts",
-        licence="none",
-        backend="simulated",
-        weights=bench.model.weights,
-        template=bench.model.template,
-        simulated=SimulatedSpec(counts_only=True),
-    )
+    model = _plans.no_model(bench, "counting", "An engine that only counts")
     limit = None if bench.share >= 1 else max(1, round(NUM_ITEMS * bench.share))
     return SweepSpec(
         name="scale",
-        models=[counting],
+        models=[model],
         tasks=[TaskSpec(name="mmlu", limit=limit)],
         calendar=CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12),
         engine=EngineSpec(replicas=min(2, limits.num_cores()), threads=1, shard_rows=16_384),
