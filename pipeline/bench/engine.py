@@ -11,9 +11,7 @@ from pipeline.errors import EngineError
 from pipeline.outlook import Rate, keep_rate
 from pipeline.records import Request
 
-ABOUT = (
-    "tokens per second of real vLLM, and what other settings are worth; on two cores it takes most of an hour, with --share 0.5 ten minutes"
-)
+ABOUT = "tokens per second of real vLLM, and what other settings are worth; takes long, mostly to start engines, unless --share is below 1"
 NUM_LABEL, NUM_TEXT = 192, 64
 """Requests of one timed round. Texts must fill the default batch: with fewer, a smaller one looks better than it is."""
 CANDIDATES: dict[str, dict[str, list[Any]]] = {
