@@ -13,11 +13,12 @@ from rich.console import Console
 from kernels_check import engine as engine_check
 from kernels_check import ops as ops_check
 from kernels_check import verdict
-from pipeline import checkpoints, settings
-from pipeline.config import ModelSpec, configs_folder, model_names
-from pipeline.engine import processor
-from pipeline.errors import ConfigError, EngineError, PipelineError, nearest
-from pipeline.quiet import output_to
+from pipeline import settings
+from pipeline.core.errors import ConfigError, EngineError, PipelineError, nearest
+from pipeline.core.quiet import output_to
+from pipeline.data import checkpoints
+from pipeline.engines import processor
+from pipeline.settings import ModelSpec, configs_folder, model_names
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

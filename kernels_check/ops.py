@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.errors import EngineError
+from pipeline.core.errors import EngineError
 
 if TYPE_CHECKING:
     import torch

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.errors import ConfigError, PipelineError
+from pipeline.core.errors import ConfigError, PipelineError
 
 if TYPE_CHECKING:
-    from pipeline.config import SweepSpec
-    from pipeline.progress import Reporter
+    from pipeline.core.progress import Reporter
+    from pipeline.settings import SweepSpec
     from pipeline.store import Run
 
 ABOUT = """
@@ -71,8 +71,11 @@ def run(
 ) -> None:
     """Do everything: plan, generate, score, analyse, report. Given again, it goes on where it stopped."""
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import early, fetch, generate, score, stages
+    from pipeline import generate, score
+    from pipeline import sweep as stages
+    from pipeline.data import fetch
     from pipeline.report import terminal
+    from pipeline.score import early
 
     reporter = _reporter()
     fetch.check_present(spec)
@@ -109,9 +112,11 @@ def plan(
 ) -> None:
     """Check every prompt of a sweep and write down what is to be asked. Needs no GPU and starts no engine."""
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import fetch, outlook, stages
+    from pipeline import sweep as stages
+    from pipeline.data import fetch
+    from pipeline.plan import cost
 
-    reporter, stated = _reporter(), outlook.stated_rate(rate) if rate else None
+    reporter, stated = _reporter(), cost.stated_rate(rate) if rate else None
     fetch.check_present(spec, weights=False)
     with _locked(out or stages.default_folder(spec)) as folder:
         plan = stages.make_plan(folder, spec, reporter)
@@ -119,7 +124,7 @@ def plan(
             stages.check_gold(plan, spec, reporter)
         _console().print(stages.task_table(plan))
         _console().print(stages.plan_table(folder))
-        _console().print(outlook.table(folder, spec, stated, gpus))
+        _console().print(cost.table(folder, spec, stated, gpus))
         for note in stages.plan_notes(folder, spec):
             reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")
@@ -128,8 +133,8 @@ def plan(
 @app.command()
 def generate(run_folder: RunFolder, address: Address = None) -> None:
     """Make the completions of a planned run that are not there yet."""
-    from pipeline import fetch
     from pipeline import generate as stage
+    from pipeline.data import fetch
 
     with _opened(run_folder) as (folder, spec):
         fetch.check_present(spec, data=False)
@@ -140,7 +145,7 @@ def generate(run_folder: RunFolder, address: Address = None) -> None:
 def score(run_folder: RunFolder, metrics: Metrics = None, address: Address = None, allow_code_execution: Consent = False) -> None:
     """Score the completions of a run, each distinct output once; given again, with other metrics or a newer extraction."""
     from pipeline import score as stage
-    from pipeline import stages
+    from pipeline import sweep as stages
 
     with _opened(run_folder) as (folder, spec):
         # Consent is not stored in a run: whoever scores it here gives it here.
@@ -153,7 +158,7 @@ def score(run_folder: RunFolder, metrics: Metrics = None, address: Address = Non
 @app.command()
 def analyse(run_folder: RunFolder) -> None:
     """Turn scores into tables: by date, deltas, flips, noise floor."""
-    from pipeline import stages
+    from pipeline import sweep as stages
 
     with _opened(run_folder) as (folder, spec):
         stages.analyse(folder, spec, _reporter())
@@ -162,7 +167,7 @@ def analyse(run_folder: RunFolder) -> None:
 @app.command()
 def report(run_folder: RunFolder) -> None:
     """Write report.html from the tables of a run, and print the table of deltas."""
-    from pipeline import stages
+    from pipeline import sweep as stages
     from pipeline.report import terminal
 
     with _opened(run_folder) as (folder, spec):
@@ -174,7 +179,7 @@ def report(run_folder: RunFolder) -> None:
 @app.command()
 def status(run_folder: RunFolder) -> None:
     """Say what of a run is done and what is missing."""
-    from pipeline import stages
+    from pipeline import sweep as stages
 
     _console().print(stages.status_table(_open(run_folder)))
 
@@ -183,7 +188,7 @@ def status(run_folder: RunFolder) -> None:
 def fetch(sweep: Sweep, models: Models = None, tasks: Tasks = None) -> None:
     """Download the models and data of a sweep once, for machines without network, and print what is pinned."""
     spec = _spec(sweep, None, None, models, tasks, None, True)
-    from pipeline import fetch as stage
+    from pipeline.data import fetch as stage
 
     _console().print(stage.fetch(spec, _reporter()))
 
@@ -194,7 +199,7 @@ def join(
     out: Annotated[Path | None, typer.Option("--out", help="Also write the joined scores to this .parquet or .csv file.")] = None,
 ) -> None:
     """Compare runs that differ in the engine only: batch size, precision, GPU."""
-    from pipeline import joined
+    from pipeline.commands import join as joined
 
     if out is not None:
         joined.check_out(out)
@@ -218,7 +223,8 @@ def compare(
 
     Two runs of one model may differ in anything: engine, checkpoint, prompts. Models are paired by name, or where each run has only one.
     """
-    from pipeline import compared, joined
+    from pipeline.commands import compare as compared
+    from pipeline.commands import join as joined
 
     if out is not None:
         joined.check_out(out)
@@ -244,7 +250,7 @@ def show(
 ) -> None:
     """Show the exact prompt of an item under a date: its text, its token ids, and which of them hold the date."""
     spec = _spec(sweep, None, None, model, task, None, True)
-    from pipeline import inspect
+    from pipeline.commands import show as inspect
 
     _console().print(inspect.show(spec, item, date, condition))
 
@@ -254,7 +260,7 @@ def list_names(
     kind: Annotated[str, typer.Argument(help="tasks, models, metrics, formats, conditions, sweeps, or all.")] = "all",
 ) -> None:
     """List what there is to name in a sweep."""
-    from pipeline import inspect
+    from pipeline.commands import show as inspect
 
     _console().print(inspect.listing(kind))
 
@@ -292,7 +298,7 @@ def doctor(
     ray: Annotated[bool, typer.Option("--ray/--no-ray", help="Also start a local Ray session, which takes seconds.")] = True,
 ) -> None:
     """Say what this machine offers a run, what is wrong with it and how to mend it; exit status 1 if something would stop a run."""
-    from pipeline import doctor as checks
+    from pipeline.commands import doctor as checks
 
     with _reporter().waiting("looking at this machine"):
         found = checks.examine(out, with_ray=ray)
@@ -310,10 +316,10 @@ def _spec(
     engine: str | None,
     allow_code_execution: bool,
 ) -> "SweepSpec":
-    from pipeline import narrowing, settings
+    from pipeline import settings
 
-    spec = narrowing.set_engine(settings.load_sweep(sweep), engine)
-    spec = narrowing.narrow(spec, limit=limit, days=dates, models=models, tasks=tasks)
+    spec = settings.set_engine(settings.load_sweep(sweep), engine)
+    spec = settings.narrow(spec, limit=limit, days=dates, models=models, tasks=tasks)
     return spec.model_copy(update={"allow_code_execution": spec.allow_code_execution or allow_code_execution})
 
 
@@ -340,7 +346,7 @@ def _locked(folder: "str | Path") -> Iterator["Run"]:
 
 @contextlib.contextmanager
 def _opened(folder: str) -> Iterator[tuple["Run", "SweepSpec"]]:
-    from pipeline import stages
+    from pipeline import sweep as stages
 
     opened = _open(folder)
     with opened.locked():
@@ -354,7 +360,7 @@ def _open(folder: str) -> "Run":
 
 
 def _reporter() -> "Reporter":
-    from pipeline.progress import Reporter
+    from pipeline.core.progress import Reporter
 
     return Reporter()
 

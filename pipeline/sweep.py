@@ -7,15 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline import analyses, asked, outlook, plan, proofs, registry, report, score, tasks
-from pipeline.config import SweepSpec
-from pipeline.dates import skipped_leap_days
-from pipeline.errors import StoreError
-from pipeline.places import Place
-from pipeline.plan import Plan
-from pipeline.progress import Reporter, duration
+from pipeline import analyses, report, score, tasks
+from pipeline.core import registry
+from pipeline.core.dates import skipped_leap_days
+from pipeline.core.errors import StoreError
+from pipeline.core.progress import Reporter, duration
+from pipeline.plan import Plan, benchmarks, checks, cost
+from pipeline.plan import stage as plan
 from pipeline.report import Provenance
-from pipeline.store import Run, write_json
+from pipeline.settings import SweepSpec
+from pipeline.store import Place, Run, write_json
 
 
 def default_folder(spec: SweepSpec) -> Path:
@@ -50,10 +51,10 @@ def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
     Raises:
         DataError: one does not; names the item and what was read out of its right answer.
     """
-    for benchmark in planned.asked:
+    for benchmark in planned.benchmarks:
         orders = spec.conditions.option_orders
         with reporter.waiting(f"scoring the {len(benchmark.items):,} right answers of {benchmark.name}"):
-            scores = proofs.check_gold(benchmark, orders)
+            scores = checks.check_gold(benchmark, orders)
         found = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
         reporter.say(
             f"gold {benchmark.name}: {found} on {len(benchmark.items):,} right answers" + f" in {len(orders)} orders" * (len(orders) > 1)
@@ -63,7 +64,7 @@ def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
 def task_table(planned: Plan) -> Table:
     """How many items each task has, beside the paper's numbers."""
     table = Table("task", "rows", "asked", "in the paper", "matches", title="tasks", title_justify="left")
-    for benchmark in planned.asked:
+    for benchmark in planned.benchmarks:
         task, count = benchmark.task, len(benchmark.items)
         sizes = {"the paper's set": task.paper_items, "the paper's likely subset": task.paper_subset}
         matches = next((name for name, size in sizes.items() if size == count), "neither: no range over dates to compare with the paper's")
@@ -128,7 +129,7 @@ def with_metrics(run: Run, spec: SweepSpec, names: list[str]) -> SweepSpec:
     Raises:
         ConfigError: a metric is unknown or fits no task, or none fits some task.
     """
-    chosen = {f"{task.name}.{task.style}": task.metrics for task in asked.chosen_metrics(spec.tasks, names)}
+    chosen = {f"{task.name}.{task.style}": task.metrics for task in benchmarks.chosen_metrics(spec.tasks, names)}
     write_json({**run.manifest(), "metrics": chosen}, run.manifest_path)
     return as_judged(run, spec)
 
@@ -251,7 +252,7 @@ def _throughput(run: Run) -> dict[str, str]:
     share = 100 * total["cached_tokens"] / max(total["prompt_tokens"], 1)
     seconds = sum(s["replica_s"] for s in shards)
     rate = (total["prompt_tokens"] + total["output_tokens"]) / max(seconds, 1e-9)
-    computed, floor = total["prompt_tokens"] - total["cached_tokens"], outlook.floor(run)
+    computed, floor = total["prompt_tokens"] - total["cached_tokens"], cost.floor(run)
     return {
         "requests": f"{total['requests']:,}",
         "prompt tokens": f"{total['prompt_tokens']:,}, of which {share:.1f}% came from the prefix cache",

@@ -10,10 +10,12 @@ import pytest
 # Before anything imports a library that would look for a network.
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-from pipeline import checkpoints, cluster, engine, settings, stages
-from pipeline.config import EngineSpec, ModelSpec, SweepSpec, configs_folder
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import cluster, engines, settings
+from pipeline import sweep as stages
+from pipeline.core.progress import Reporter
+from pipeline.data import checkpoints
+from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, configs_folder
+from pipeline.store.run_folder import Run
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -70,12 +72,12 @@ def tiny_model(tiny_model_folder: Path) -> ModelSpec:
 
 
 @pytest.fixture(scope="session")
-def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engine.VllmEngine:
+def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engines.VllmEngine:
     """The one real vLLM engine of the session, in this process."""
-    resolved = engine.resolve(
+    resolved = engines.resolve(
         EngineSpec(max_num_seqs=16, kv_cache_gib=1), tiny_model, tiny_model_folder, device="cpu", threads=2, max_model_len=512
     )
-    return engine.VllmEngine(resolved)
+    return engines.VllmEngine(resolved)
 
 
 def load_model(path: Path) -> ModelSpec:

@@ -6,9 +6,10 @@ import datetime
 import numpy as np
 import polars as pl
 
-from pipeline import dates, frames, records, variants
 from pipeline.analyses import Evidence, evidence
-from pipeline.config import CalendarSpec, ConditionsSpec
+from pipeline.core import dates, records, tables
+from pipeline.prompts import variants
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec
 
 FIRST = datetime.date(2024, 1, 1)
 # Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100 characters of which some match.
@@ -58,7 +59,7 @@ class Run:
         calendar = CalendarSpec(dates=days, formats=[self.date_format], years=years, control=self.control)
         others = {"wordings": [self.wording], "option_orders": [self.option_order], "locations": [self.location]}
         conditions = ConditionsSpec(placements=[self.placement], **others)
-        return frames.from_records(records.Variant, variants.variants(calendar, conditions))
+        return tables.from_records(records.Variant, variants.variants(calendar, conditions))
 
     def items(self) -> pl.DataFrame:
         make = [
@@ -73,7 +74,7 @@ class Run:
             )
             for i in range(self.num_items)
         ]
-        return frames.from_records(records.Item, make)
+        return tables.from_records(records.Item, make)
 
     def rows(self) -> pl.DataFrame:
         """Key, `right` and `answer` of every completion."""
@@ -105,23 +106,23 @@ class Run:
             style=pl.lit(self.style),
             variant=pl.lit(variant),
             replicate=pl.lit(replicate, dtype=pl.Int64),
-            output_id=pl.Series([frames.output_id(a, []) for a in answer]),
+            output_id=pl.Series([tables.output_id(a, []) for a in answer]),
         )
 
     def completions(self) -> pl.DataFrame:
-        schema = frames.schema(records.Completion)
+        schema = tables.schema(records.Completion)
         rows = self.rows().with_columns(text=pl.col("answer"))
         missing = {name: pl.lit(None, dtype=dtype) for name, dtype in schema.items() if name not in rows.columns}
         return rows.with_columns(**missing).select(schema.names())
 
     def scores(self) -> pl.DataFrame:
-        distinct = self.rows().unique(frames.OUTPUT_KEY, maintain_order=True)
+        distinct = self.rows().unique(tables.OUTPUT_KEY, maintain_order=True)
         return pl.concat([self._scored(distinct, metric) for metric in self.metrics])
 
     def _scored(self, distinct: pl.DataFrame, metric: str) -> pl.DataFrame:
         by_right = STATS.get(metric, ([0.0], [1.0]))
         stats = [by_right[right] for right in distinct["right"]]
-        schema = frames.schema(records.Score)
+        schema = tables.schema(records.Score)
         status = pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
         return distinct.with_columns(
             metric=pl.lit(metric),
@@ -138,7 +139,7 @@ def parts(*runs: Run) -> dict[str, pl.DataFrame]:
     """The four frames of a folder that holds several runs; outputs that they share are scored once."""
     return {
         "completions": pl.concat([r.completions() for r in runs]),
-        "scores": pl.concat([r.scores() for r in runs]).unique([*frames.OUTPUT_KEY, "metric"], maintain_order=True),
+        "scores": pl.concat([r.scores() for r in runs]).unique([*tables.OUTPUT_KEY, "metric"], maintain_order=True),
         "variants": pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True),
         "items": pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True),
     }

@@ -1,26 +1,33 @@
 """Imports go one way, and heavy packages are imported only where they are needed."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 
-LAYERS = (
-    "errors records limits | registry places dates conditions stats _confined _forkserver turns _launch _verdict sandbox frames progress "
-    "quiet cache | tasks metrics | config settings narrowing sources checkpoints fetch | variants skeleton prompts splice floor store "
-    "asked proofs | order plan outlook engine simulated cluster | compose shards replica generate chunks judge early score | analyses | "
-    "report joined compared | stages inspect doctor | bench | cli"
+FLOORS = (
+    ("core",),
+    ("tasks", "sandbox", "store", "settings"),
+    ("metrics", "prompts", "data", "engines", "cluster"),
+    ("plan", "analyses"),
+    ("generate", "score", "report"),
+    ("sweep",),
+    ("commands", "bench"),
+    ("cli",),
 )
-ORDER = {name: (layer, place) for layer, names in enumerate(LAYERS.split("|")) for place, name in enumerate(names.split())}
-HEAVY = {"vllm": {"engine"}, "ray": {"cluster", "early", "generate", "replica", "score"}}
+"""Rooms by floor: a room uses only rooms on floors below its own."""
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+HEAVY = {"vllm": {"engines"}, "ray": {"cluster", "generate", "score"}}
 FILES = sorted((ROOT / "pipeline").rglob("*.py"))
 
 
-def module_of(path: Path) -> str:
+def room_of(path: Path) -> str:
     """`tasks` for pipeline/tasks/mmlu.py: the first part below `pipeline`."""
     return path.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
 
@@ -45,24 +52,52 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_module_imports_only_from_earlier_layers(path: Path) -> None:
-    here = module_of(path)
-    if here in ("__init__", "__main__"):
-        return
-    assert here in ORDER, f"{here} has no place in LAYERS"
+def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
+    """Each room that a file uses, and the dotted name by which it does."""
     for name, _ in imports(path):
         parts = name.split(".")
-        if parts[0] == "pipeline" and len(parts) > 1 and parts[1] in ORDER and parts[1] != here:
-            assert ORDER[parts[1]] < ORDER[here], f"{here} imports {parts[1]}, which comes later"
+        if parts[0] == "pipeline" and len(parts) > 1 and parts[1] in FLOOR and parts[1] != room_of(path):
+            yield parts[1], name
+
+
+def test_every_room_has_a_floor_and_every_floor_has_its_rooms() -> None:
+    rooms = {room_of(path) for path in FILES} - {"__init__", "__main__"}
+    assert rooms == {*FLOOR}
+
+
+@pytest.mark.parametrize("room", FLOOR)
+def test_a_room_uses_only_rooms_below_it(room: str) -> None:
+    used = [(path, other, name) for path in FILES if room_of(path) == room for other, name in imported_rooms(path)]
+    upward = [f"{path.relative_to(ROOT)}: {name}" for path, other, name in used if FLOOR[other] >= FLOOR[room]]
+    assert not upward
+
+
+def test_no_room_uses_what_another_keeps_to_itself() -> None:
+    private = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in FILES
+        for _, name in imported_rooms(path)
+        if any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+    ]
+    assert not private
+
+
+def test_modules_of_a_room_import_one_another_without_a_circle() -> None:
+    uses: dict[str, set[str]] = {}
+    for path in FILES:
+        here = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        room = f"pipeline.{room_of(path)}."
+        uses[here] = {name for name, _ in imports(path) if name.startswith(room) and name != here}
+    modules = {name: {other for other in used if other in uses} for name, used in uses.items()}
+    graphlib.TopologicalSorter(modules).prepare()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_heavy_packages_are_imported_inside_functions_of_few_modules(path: Path) -> None:
+def test_heavy_packages_are_imported_inside_functions_of_few_rooms(path: Path) -> None:
     for name, top in imports(path):
         package = name.split(".")[0]
         if package in HEAVY:
-            assert module_of(path) in HEAVY[package], f"{package} is not for {path.name}"
+            assert room_of(path) in HEAVY[package], f"{package} is not for {path.name}"
         if package in {*HEAVY, "torch", "transformers", "datasets", "altair"}:
             assert not top, f"{path.name} imports {package} at module level"
 

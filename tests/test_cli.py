@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pipeline import cli, config, inspect, registry, settings, tasks
-from pipeline.errors import ConfigError
-from pipeline.records import CONTROL
-from pipeline.store import Run
+from pipeline import cli, settings, tasks
+from pipeline.commands import show as inspect
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError
+from pipeline.core.records import CONTROL
+from pipeline.store.run_folder import Run
 from pipeline.tasks import Style
 
 YEARS = """
@@ -113,7 +115,7 @@ def test_lists_cut_no_name_at_80_columns(kind: str) -> None:
     printed = call("list", kind, COLUMNS="80")
     names = {
         "tasks": [*registry.names("tasks"), "zero_shot", "five_shot", "pass_at_1"],
-        "models": config.model_names(),
+        "models": settings.model_names(),
         "sweeps": ["demo", "paper/paper-size/table5-option-order"],
     }
     cells = {cell.strip() for line in printed.splitlines() for cell in line.split("│")}
@@ -209,7 +211,7 @@ def test_show_of_a_contradiction_is_refused(tmp_path: Path, date: str | None, co
 def shown(folder: Path, date: str | None, condition: str | None) -> str:
     """What `show` prints of the sweep `YEARS` on 80 columns, each run of spaces as one."""
     path = folder / "years.toml"
-    path.write_text(YEARS.format(configs=config.configs_folder().resolve()))
+    path.write_text(YEARS.format(configs=settings.configs_folder().resolve()))
     console = Console(width=80)
     with console.capture() as capture:
         console.print(inspect.show(settings.load_sweep(str(path)), None, date, condition))
@@ -267,11 +269,12 @@ def test_join_looks_at_the_name_of_its_file_first(tmp_path: Path) -> None:
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:
-    from pipeline import narrowing, stages
+    from pipeline import settings
+    from pipeline import sweep as stages
 
     spec = settings.load_sweep("demo")
     whole = stages.default_folder(spec)
-    few, fewer = (stages.default_folder(narrowing.narrow(spec, limit=n)) for n in (3, 2))
+    few, fewer = (stages.default_folder(settings.narrow(spec, limit=n)) for n in (3, 2))
     assert whole == Path("runs/demo")
     assert len({whole, few, fewer}) == 3
 

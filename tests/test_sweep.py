@@ -1,10 +1,10 @@
 import pytest
 
-from pipeline import stages
-from pipeline.config import SweepSpec
-from pipeline.errors import StoreError
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import sweep as stages
+from pipeline.core.errors import StoreError
+from pipeline.core.progress import Reporter
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 
 def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec) -> None:

@@ -18,8 +18,7 @@ from typing import cast
 
 import polars as pl
 
-from pipeline import frames, registry
-from pipeline.analyses import _faults, _sums
+from pipeline.analyses import _faults, _stats, _sums
 from pipeline.analyses._kept import Kept
 from pipeline.analyses._loading import load
 from pipeline.analyses._outcomes import AXES as AXES  # `as`: plug-ins import these names from here
@@ -28,7 +27,16 @@ from pipeline.analyses._outcomes import SERIES_KEY as SERIES_KEY
 from pipeline.analyses._outcomes import Outcomes as Outcomes
 from pipeline.analyses._spread import SPREAD as SPREAD
 from pipeline.analyses._spread import spread as spread
-from pipeline.records import STATUSES as STATUSES
+from pipeline.analyses._stats import Bools as Bools
+from pipeline.analyses._stats import Cells as Cells
+from pipeline.analyses._stats import Combine as Combine
+from pipeline.analyses._stats import Floats as Floats
+from pipeline.analyses._stats import Ints as Ints
+from pipeline.core import registry, tables
+from pipeline.core.records import STATUSES as STATUSES
+
+stats = _stats
+"""Pure statistics on arrays, for other rooms."""
 
 VARIANT_KEY = [*SERIES_KEY, "variant", "replicate"]
 """What has a score."""
@@ -39,7 +47,7 @@ class Evidence:
     """What analyses may ask of: everything measured in a run, joined by key."""
 
     rows: pl.LazyFrame
-    """One row for each completion and metric: `frames.ROW_KEY`, `date` (null for controls), `CONDITION_KEY`, `group`, `output_id`,
+    """One row for each completion and metric: `tables.ROW_KEY`, `date` (null for controls), `CONDITION_KEY`, `group`, `output_id`,
     `answer`, `rule`, `metric`, `status`, `stats`. A join of the stored tables: for a large run, `outcomes` is far quicker and smaller."""
     by_variant: pl.DataFrame
     """One row for each `VARIANT_KEY`: `date`, `CONDITION_KEY`, `score` (0 to 100, null where nothing was scored), `num_items`,
@@ -103,8 +111,8 @@ def get(name: str) -> Callable[[Evidence], pl.DataFrame]:
 
 def _join(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> pl.LazyFrame:
     """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
-    scored = completions.select(*frames.ROW_KEY, "output_id").join(
-        scores.drop("detail", "signature", "extraction_version"), on=frames.OUTPUT_KEY, how="inner"
+    scored = completions.select(*tables.ROW_KEY, "output_id").join(
+        scores.drop("detail", "signature", "extraction_version"), on=tables.OUTPUT_KEY, how="inner"
     )
     dated = scored.join(variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left")
     return dated.join(items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left")

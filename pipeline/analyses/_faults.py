@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import frames
-from pipeline.errors import StoreError
+from pipeline.core import tables
+from pipeline.core.errors import StoreError
 
 
 def check_distinct(known: pl.DataFrame, key: list[str]) -> None:
@@ -34,16 +34,16 @@ def stored_twice(count: int, first: Mapping[str, Any], series: Mapping[str, Any]
 
 def wrong_scores(completions: pl.LazyFrame, scores: pl.LazyFrame, series: Mapping[str, Any]) -> StoreError:
     """The error for a series whose completions have no score, or two; its metric is None where a run has none at all."""
-    run = [pl.col(name) == series[name] for name in frames.RUN_KEY]
+    run = [pl.col(name) == series[name] for name in tables.RUN_KEY]
     asked, here = completions.filter(*run), scores.filter(*run, pl.col("metric") == (series["metric"] or ""))
     count = asked.select(pl.len()).collect().item()
-    missing = asked.join(here, on=frames.OUTPUT_KEY, how="anti").select(frames.ROW_KEY).collect()
+    missing = asked.join(here, on=tables.OUTPUT_KEY, how="anti").select(tables.ROW_KEY).collect()
     if missing.height:
-        first = _first(missing, frames.ROW_KEY)
+        first = _first(missing, tables.ROW_KEY)
         return StoreError(
             f"{missing.height} of {count} completions have no score ({_where(series)}), the first: {first}. Score the run again."
         )
-    twice = here.group_by(frames.OUTPUT_KEY).len().filter(pl.col("len") > 1).select(pl.len()).collect().item()
+    twice = here.group_by(tables.OUTPUT_KEY).len().filter(pl.col("len") > 1).select(pl.len()).collect().item()
     return StoreError(f"{twice} output(s) have more than one score ({_where(series)}). Score the run again, which drops the old ones.")
 
 

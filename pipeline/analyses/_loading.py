@@ -14,8 +14,8 @@ import polars as pl
 from pipeline import metrics, tasks
 from pipeline.analyses import _faults
 from pipeline.analyses._outcomes import AXES, CONDITION_KEY, Outcomes
-from pipeline.records import STATUSES
-from pipeline.stats import Bools, Cells, Floats, Ints, nonzero, scores_by_date
+from pipeline.analyses._stats import Bools, Cells, Floats, Ints, nonzero, scores_by_date
+from pipeline.core.records import STATUSES
 
 _MODEL_RUN = ["engine", "task", "style"]
 """What makes one benchmark run among those of a model."""

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import frames, metrics
-from pipeline.records import STATUSES
-from pipeline.stats import Bools, Cells, Floats, Ints, paired_flips
+from pipeline import metrics
+from pipeline.analyses._stats import Bools, Cells, Floats, Ints, paired_flips
+from pipeline.core import tables
+from pipeline.core.records import STATUSES
 
-SERIES_KEY = [*frames.RUN_KEY, "metric"]
+SERIES_KEY = [*tables.RUN_KEY, "metric"]
 """What makes one series of scores over the variants."""
 
 AXES = ["date_format", "placement", "wording", "option_order", "location", "year"]

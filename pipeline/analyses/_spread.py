@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.stats import Floats
+from pipeline.analyses._stats import Floats
 
 SPREAD = pl.Schema(
     {"num_values": pl.Int64()}

@@ -3,10 +3,11 @@
 import numpy as np
 import polars as pl
 
-from pipeline import frames, metrics
+from pipeline import metrics
 from pipeline.analyses._outcomes import CONDITION_KEY, SERIES_KEY
-from pipeline.errors import StoreError
-from pipeline.records import STATUSES
+from pipeline.core import tables
+from pipeline.core.errors import StoreError
+from pipeline.core.records import STATUSES
 
 _COUNTS = [f"num_{status}" for status in STATUSES]
 _KEY = ["variant", "replicate"]
@@ -49,6 +50,6 @@ def _series(part: pl.DataFrame) -> pl.DataFrame:
     np.add.at(counts, head, counted)
     asked = counts.sum(axis=1)
     score = metric.combine(total, (asked - counts[:, STATUSES.index("failed")]).astype(np.float64))
-    named = part.unique(_KEY, keep="first", maintain_order=True).select(*frames.RUN_KEY, "metric", *_KEY)
+    named = part.unique(_KEY, keep="first", maintain_order=True).select(*tables.RUN_KEY, "metric", *_KEY)
     columns = {name: pl.Series(counts[:, i]) for i, name in enumerate(_COUNTS)}
     return named.with_columns(score=pl.Series(score, dtype=pl.Float64).fill_nan(None), num_items=pl.Series(asked), **columns)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import stats
 from pipeline.analyses import AXES, SERIES_KEY, SPREAD, Evidence, Outcomes, spread
+from pipeline.analyses import _stats as stats
 
 TITLE = "Conditions beside the date"
 QUESTION = "How much does the score change with each hidden detail?"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import stats
 from pipeline.analyses import AXES, CONDITION, SERIES_KEY, STATUSES, Evidence, Outcomes, spread
+from pipeline.analyses import _stats as stats
 
 TITLE = "Worst and best date"
 QUESTION = "How far apart are a model's worst and best date, and is that more than chance would give?"

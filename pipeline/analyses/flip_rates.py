@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import stats
 from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes
+from pipeline.analyses import _stats as stats
 
 TITLE = "Flip rates"
 QUESTION = "How often does an answer change with the date, and how often with the same date asked again?"

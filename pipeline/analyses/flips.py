@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import stats
 from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes
+from pipeline.analyses import _stats as stats
 
 TITLE = "Items that flip"
 QUESTION = "Which items are answered otherwise on another date?"

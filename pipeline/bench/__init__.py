@@ -21,10 +21,10 @@ from typing import cast
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import limits, registry
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.engine import processor
-from pipeline.progress import Reporter
+from pipeline.core import cores, registry
+from pipeline.core.progress import Reporter
+from pipeline.engines import processor
+from pipeline.settings import ModelSpec, SweepSpec
 
 REPEATS = 3
 
@@ -74,7 +74,7 @@ def machine() -> Figures:
 
     versions = {name: importlib.metadata.version(name) for name in ("datesweep", "polars", "ray", "transformers")}
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return {"cpu_cores": limits.num_cores(), "processor": processor(), "load_average_at_end": busy, **versions}
+    return {"cpu_cores": cores.num_cores(), "processor": processor(), "load_average_at_end": busy, **versions}
 
 
 def median(measure: Callable[[], float], repeats: int = REPEATS) -> float:

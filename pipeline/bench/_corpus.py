@@ -15,11 +15,12 @@ import numpy as np
 import polars as pl
 import sacrebleu
 
-from pipeline import frames, metrics
+from pipeline import metrics
 from pipeline.bench import Figures
 from pipeline.bench._sides import in_turn
+from pipeline.core import tables
+from pipeline.core.records import Item
 from pipeline.metrics import Metric
-from pipeline.records import Item
 
 NUM_DATES, SHARE_DISTINCT = 365, 0.2
 NUM_BLOCKS = 10
@@ -31,7 +32,7 @@ _ITEM = ["task", "item_id"]
 
 def measure(items: Sequence[Item]) -> Figures:
     """Times, ratios and numbers of dates whose score is not sacrebleu's, for all metrics."""
-    rows, asked = year(items, [[i.target] for i in items]), frames.from_records(Item, items)
+    rows, asked = year(items, [[i.target] for i in items]), tables.from_records(Item, items)
     distinct = rows.select(*_ITEM, "answer").n_unique()
     figures: Figures = {"score_texts_rows": rows.height, "score_texts_distinct": distinct, "score_texts_dates": NUM_DATES}
     for name in SCORERS:

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipeline import frames, limits, metrics, tasks
+from pipeline import metrics, tasks
 from pipeline.bench import Figures, scratch
 from pipeline.bench._sides import in_turn
-from pipeline.errors import DataError
-from pipeline.records import Item
+from pipeline.core import cores, tables
+from pipeline.core.errors import DataError
+from pipeline.core.records import Item
 
 NUM_DATES, SHARE_DISTINCT = 12, 0.4
 NUM_BLOCKS = 4
@@ -37,11 +38,11 @@ print(time.perf_counter() - started)
 
 def measure(items: Sequence[Item]) -> Figures:
     """Times, the ratio, and the number of completions on which the verdicts differ."""
-    rows, workers = completions(items), limits.num_cores()
+    rows, workers = completions(items), cores.num_cores()
     ours_s = theirs_s = 0.0
     passed = unequal = num_distinct = 0
     size = -(-len(items) // NUM_BLOCKS)
-    for number, asked in enumerate(frames.from_records(Item, items).iter_slices(size)):
+    for number, asked in enumerate(tables.from_records(Item, items).iter_slices(size)):
         block = rows.join(asked.select("item_id"), on="item_id", how="semi", maintain_order="left")
         ours, theirs = in_turn(number, partial(_ours, block, asked, workers), partial(_theirs, block, workers))
         ours_s, theirs_s = ours_s + ours[1], theirs_s + theirs[1]

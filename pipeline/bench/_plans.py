@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline import plan
 from pipeline.bench import Bench
-from pipeline.compose import Composer
-from pipeline.config import ModelSpec, SimulatedSpec
-from pipeline.records import Request
+from pipeline.core.records import Request
+from pipeline.generate import Composer
+from pipeline.plan import stage as plan
+from pipeline.settings import ModelSpec, SimulatedSpec
 from pipeline.store import Run
 
 

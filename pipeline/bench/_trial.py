@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoints, engine, limits, quiet
+from pipeline import engines
 from pipeline.bench import REPEATS
-from pipeline.config import EngineSpec, ModelSpec
-from pipeline.errors import EngineError
-from pipeline.records import Output, Request
+from pipeline.core import cores, quiet
+from pipeline.core.errors import EngineError
+from pipeline.core.records import Output, Request
+from pipeline.data import checkpoints
+from pipeline.settings import EngineSpec, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +72,18 @@ def run(trial: Trial, log: Path) -> dict[str, Timed]:
 def _work(trial: Trial, log: Path, answer: Any) -> None:
     quiet.redirect_output(log)
     try:
-        folder, cores = checkpoints.folder(trial.model), limits.num_cores()
-        threads = cores if trial.engine.threads == "auto" else trial.engine.threads
-        resolved = engine.resolve(
-            trial.engine, trial.model, folder, device=engine.build(), threads=threads, max_model_len=trial.max_model_len
+        folder, num_cores = checkpoints.folder(trial.model), cores.num_cores()
+        threads = num_cores if trial.engine.threads == "auto" else trial.engine.threads
+        resolved = engines.resolve(
+            trial.engine, trial.model, folder, device=engines.build(), threads=threads, max_model_len=trial.max_model_len
         )
-        real = engine.VllmEngine(resolved)
+        real = engines.VllmEngine(resolved)
         answer.send({name: _time(real, list(requests), trial.also_bare) for name, requests in trial.batches.items()})
     except Exception as error:
         answer.send(f"{type(error).__name__}: {error}")
 
 
-def _time(real: engine.VllmEngine, requests: list[Request], also_bare: bool) -> Timed:
+def _time(real: engines.VllmEngine, requests: list[Request], also_bare: bool) -> Timed:
     def once(work: Callable[[], list[Output]]) -> tuple[list[Output], float]:
         real.reset_prefix_cache()
         started = time.perf_counter()

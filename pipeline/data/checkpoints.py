@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import cache
-from pipeline.config import ModelSpec, WeightsSpec
-from pipeline.errors import DataError
-from pipeline.frames import short_hash
+from pipeline.core import cache
+from pipeline.core.errors import DataError
+from pipeline.core.tables import short_hash
+from pipeline.settings import ModelSpec, WeightsSpec
 
 
 def folder(model: ModelSpec, say: Callable[[str], None] = lambda text: None, *, weights: bool = True) -> Path:

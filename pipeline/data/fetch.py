@@ -13,10 +13,13 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline import cache, checkpoints, sources, tasks
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.errors import DataError, PipelineError
-from pipeline.progress import Reporter
+from pipeline import tasks
+from pipeline.core import cache
+from pipeline.core.errors import DataError, PipelineError
+from pipeline.core.progress import Reporter
+from pipeline.data import checkpoints
+from pipeline.data import rows as sources
+from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.tasks import Source
 
 ANSWER_WITHIN_S = 3.0

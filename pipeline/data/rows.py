@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import cache
-from pipeline.errors import DataError
+from pipeline.core import cache
+from pipeline.core.errors import DataError
 from pipeline.tasks import Source
 
 TIMEOUT_S = 10.0

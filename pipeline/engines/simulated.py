@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import tasks
-from pipeline.config import SimulatedSpec
-from pipeline.records import Item, Output, Request
+from pipeline.core.records import Item, Output, Request
+from pipeline.settings import SimulatedSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

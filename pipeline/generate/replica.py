@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoints, engine, quiet
+from pipeline import engines
 from pipeline.cluster import Layout
-from pipeline.compose import Composer
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.errors import EngineError
-from pipeline.places import Place
-from pipeline.shards import ShardWriter, Tally
-from pipeline.simulated import CountingEngine, SimulatedEngine
-from pipeline.store import Run
+from pipeline.core import quiet
+from pipeline.core.errors import EngineError
+from pipeline.data import checkpoints
+from pipeline.engines import CountingEngine, SimulatedEngine
+from pipeline.generate.requests import Composer
+from pipeline.generate.shard_writer import ShardWriter, Tally
+from pipeline.settings import ModelSpec, SweepSpec
+from pipeline.store import Place, Run
 
 REPORT_EVERY_S = 0.5
 """Seconds between progress reports of a replica."""
@@ -119,7 +120,7 @@ class Replica:
         if found != fingerprint:
             raise EngineError(f"node {host} sees another run in {folder} than the node that started this one; {_SHARED}")
 
-    def _engine(self) -> engine.Engine:
+    def _engine(self) -> engines.Engine:
         model, placed = self.model, self.placed
         if model.backend == "simulated" and model.simulated is not None and model.simulated.counts_only:
             return CountingEngine()
@@ -127,8 +128,8 @@ class Replica:
             return SimulatedEngine(model.simulated, self.composer.pretended)
         folder = checkpoints.folder(model)
         needed = self.run.prompts()[model.name]["max_model_len"]
-        return engine.VllmEngine(
-            engine.resolve(self.spec.engine, model, folder, device=placed.device, threads=placed.threads, max_model_len=needed)
+        return engines.VllmEngine(
+            engines.resolve(self.spec.engine, model, folder, device=placed.device, threads=placed.threads, max_model_len=needed)
         )
 
 

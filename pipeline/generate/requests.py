@@ -9,14 +9,14 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from pipeline import checkpoints, frames, tasks
-from pipeline.asked import Asked, max_tokens
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.prompts import PromptBuilder
-from pipeline.proofs import rendered
-from pipeline.records import Arm, AskedItem, Item, Request, Sampling, Variant
-from pipeline.simulated import Pretended
-from pipeline.splice import Spliced, Splicer
+from pipeline import tasks
+from pipeline.core import tables
+from pipeline.core.records import Arm, AskedItem, Item, Request, Sampling, Variant
+from pipeline.data import checkpoints
+from pipeline.engines import Pretended
+from pipeline.plan import Benchmark, max_tokens, rendered
+from pipeline.prompts import PromptBuilder, Spliced, Splicer
+from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.store import Run
 
 KEPT_PARTS = 8
@@ -57,8 +57,8 @@ class Composer:
         prompts = run.prompts()[model.name]
         self._label_ids: dict[str, dict[str, int]] = prompts["label_token_ids"]
         self._in_full = set(prompts["rendered_in_full"])
-        self.variants = {v.variant: v for v in frames.to_records(Variant, run.plan_table("variants"))}
-        self._arms = [self.variants[arm.variant] for arm in frames.to_records(Arm, run.plan_table("arms"))]
+        self.variants = {v.variant: v for v in tables.to_records(Variant, run.plan_table("variants"))}
+        self._arms = [self.variants[arm.variant] for arm in tables.to_records(Arm, run.plan_table("arms"))]
         self._conditions: dict[str, list[Variant]] = {}
         for variant in self.variants.values():
             self._conditions.setdefault(variant.condition, []).append(variant)
@@ -67,15 +67,15 @@ class Composer:
 
     def _load_items(self) -> None:
         """The benchmarks asked, and for each row of the table `asked` its benchmark and its place in it."""
-        items = {(i.task, i.item_id): i for i in frames.to_records(Item, self.run.plan_table("items"))}
-        examples = list(frames.to_records(Item, self.run.plan_table("examples")))
+        items = {(i.task, i.item_id): i for i in tables.to_records(Item, self.run.plan_table("items"))}
+        examples = list(tables.to_records(Item, self.run.plan_table("examples")))
         self.benchmarks = [
-            Asked(spec=t, items=[], examples=[e for e in examples if e.task == t.name], num_rows=0, example_source="")
+            Benchmark(spec=t, items=[], examples=[e for e in examples if e.task == t.name], num_rows=0, example_source="")
             for t in self.spec.tasks
         ]
         numbers = {(b.spec.name, b.spec.style): number for number, b in enumerate(self.benchmarks)}
         self._places: list[tuple[int, int]] = []
-        for row in frames.to_records(AskedItem, self.run.plan_table("asked")):
+        for row in tables.to_records(AskedItem, self.run.plan_table("asked")):
             number = numbers[row.task, row.style]
             self._places.append((number, len(self.benchmarks[number].items)))
             self.benchmarks[number].items.append(items[row.task, row.item_id])
@@ -154,7 +154,7 @@ class Composer:
         self._fixed[item] = fixed = _Fixed(self._sampling(asked, asked.items[place]), labels)
         return fixed
 
-    def _sampling(self, asked: Asked, item: Item) -> Sampling:
+    def _sampling(self, asked: Benchmark, item: Item) -> Sampling:
         drawn, length = self.model.sampling, max_tokens(asked.spec, asked.task, self.model)
         if asked.task.kind == "label" or drawn.temperature == 0:
             return Sampling(max_tokens=length, temperature=0.0, top_p=1.0, top_k=0, seed=None)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from pipeline import frames
-from pipeline.compose import Composer, PlannedShard
-from pipeline.records import Completion, Output
+from pipeline.core import tables
+from pipeline.core.records import Completion, Output
+from pipeline.generate.requests import Composer, PlannedShard
 from pipeline.store import Run, write_json, write_parquet
 
 
@@ -71,8 +71,8 @@ class ShardWriter:
     def _frame(self, planned: PlannedShard, outputs: list[Output]) -> pl.DataFrame:
         """The shard's completions, a row for each, in plan order."""
         orders = self.composer.option_orders(planned.arms)
-        ids = [frames.output_id(o.text, o.label_logprobs, order) for o, order in zip(outputs, orders, strict=True)]
-        schema = frames.schema(Completion)
+        ids = [tables.output_id(o.text, o.label_logprobs, order) for o, order in zip(outputs, orders, strict=True)]
+        schema = tables.schema(Completion)
         own = pl.DataFrame(
             {
                 "prompt_hash": planned.prompt_hashes,

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoints, cluster, engine, quiet, tasks
+from pipeline import cluster, engines, tasks
 from pipeline.cluster import Layout
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.errors import EngineError, PipelineError, StoreError
-from pipeline.progress import Reporter, duration
-from pipeline.replica import Replica, ShardQueue, log_path
-from pipeline.shards import Tally
+from pipeline.core import quiet
+from pipeline.core.errors import EngineError, PipelineError, StoreError
+from pipeline.core.progress import Reporter, duration
+from pipeline.data import checkpoints
+from pipeline.generate.replica import Replica, ShardQueue, log_path
+from pipeline.generate.shard_writer import Tally
+from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.store import Run, differences, write_json
 
 START_TIMEOUT_S = 3600.0
@@ -49,9 +51,9 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
         return
     with cluster.session(address) as everything:
         writes_text = any(tasks.get(t.name, t.style).kind == "text" for t in spec.tasks)
-        resources, aside = cluster.set_aside(spec, everything, engine.build(), writes_text=writes_text)
+        resources, aside = cluster.set_aside(spec, everything, engines.build(), writes_text=writes_text)
         models = [_as_planned(run, m, reporter) for m in spec.models if todo[m.name]]
-        placed = [cluster.layout(spec, m, resources, len(shards), engine.build()) for m in models]
+        placed = [cluster.layout(spec, m, resources, len(shards), engines.build()) for m in models]
         jobs = [_Job(m, where, shards, todo[m.name]) for m, where in zip(models, placed, strict=True)]
         side_by_side = [job for job in jobs if job.placed.num_gpus]
         for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pipeline import registry, tasks
-from pipeline.records import Item, Status
+from pipeline import tasks
+from pipeline.core import registry
+from pipeline.core.records import Item, Status
 
 Array = npt.NDArray[np.float64]
 

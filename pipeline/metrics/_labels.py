@@ -15,10 +15,10 @@ import numpy.typing as npt
 import polars as pl
 
 from pipeline import tasks
-from pipeline.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.records import Item
 from pipeline.metrics import Array, Metric, Reads, Segment, judged
 from pipeline.metrics._ratio import percent
-from pipeline.records import Item
 
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may lie; an engine's single precision is a thousand times closer, and logits are no probabilities."""

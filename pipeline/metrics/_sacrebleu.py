@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from pipeline import tasks
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
+from pipeline.core.records import Item
 from pipeline.metrics import Metric, Reads, Segment, judged
-from pipeline.records import Item
 
 
 class CorpusMetric(Metric):

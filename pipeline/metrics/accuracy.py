@@ -5,9 +5,9 @@ from typing import ClassVar
 import polars as pl
 
 from pipeline import tasks
+from pipeline.core.records import Item
 from pipeline.metrics import Array, Metric, Segment
 from pipeline.metrics._ratio import percent
-from pipeline.records import Item
 
 
 class Accuracy(Metric):

@@ -5,10 +5,11 @@ With one program per item the unbiased estimator of Chen et al. 2021 (https://ar
 
 from typing import ClassVar
 
-from pipeline import sandbox, tasks
+from pipeline import tasks
+from pipeline.core.records import Item, Status
 from pipeline.metrics import Array, Metric, Reads, Segment
 from pipeline.metrics._ratio import percent
-from pipeline.records import Item, Status
+from pipeline.sandbox import run as sandbox
 
 
 class PassAt1(Metric):

@@ -3,14 +3,17 @@
 import hashlib
 from dataclasses import dataclass
 
-from pipeline import metrics, registry, sandbox, sources, tasks
-from pipeline.config import ModelSpec, SweepSpec, TaskSpec
-from pipeline.errors import ConfigError, DataError, nearest
-from pipeline.records import Item
+from pipeline import metrics, tasks
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError, DataError, nearest
+from pipeline.core.records import Item
+from pipeline.data import rows as sources
+from pipeline.sandbox import run as sandbox
+from pipeline.settings import ModelSpec, SweepSpec, TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Benchmark:
     """One benchmark in one style, as a sweep asks it."""
 
     spec: TaskSpec
@@ -96,7 +99,7 @@ def max_tokens(spec: TaskSpec, task: tasks.Task, model: ModelSpec) -> int:
     return (spec.max_tokens or task.max_tokens) + (model.thinking_tokens if task.kind == "text" else 0)
 
 
-def load(spec: TaskSpec, data_root: str | None) -> Asked:
+def load(spec: TaskSpec, data_root: str | None) -> Benchmark:
     """One task of a sweep: its items, narrowed to its limit, and its worked examples.
 
     Raises:
@@ -111,7 +114,7 @@ def load(spec: TaskSpec, data_root: str | None) -> Asked:
             + (f", and the sweep says rows = {spec.rows:,}: it is another edition, or a mirror of a part of it" if items else "")
         )
     examples, origin = _examples(task, items, data_root)
-    return Asked(
+    return Benchmark(
         spec=spec, items=select(items, spec.limit, spec.subset_seed), examples=examples, num_rows=len(items), example_source=origin
     )
 

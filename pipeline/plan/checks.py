@@ -13,14 +13,14 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from pipeline import checkpoints, frames, limits, metrics, tasks
-from pipeline.asked import Asked, judged_by, max_tokens
-from pipeline.config import ModelSpec
-from pipeline.errors import DataError, PromptError
-from pipeline.floor import Prefixes
-from pipeline.prompts import ItemPrompt, PromptBuilder, check_only_date, check_treatment
-from pipeline.records import Item, Variant
-from pipeline.splice import CONTEXT, Spliced, Splicer
+from pipeline import metrics, tasks
+from pipeline.core import cores, tables
+from pipeline.core.errors import DataError, PromptError
+from pipeline.core.records import Item, Variant
+from pipeline.data import checkpoints
+from pipeline.plan.benchmarks import Benchmark, judged_by, max_tokens
+from pipeline.prompts import CONTEXT, ItemPrompt, Prefixes, PromptBuilder, Spliced, Splicer, check_only_date, check_treatment
+from pipeline.settings import ModelSpec
 
 SAMPLE = 24
 """Items of each task and condition whose prompts are also rendered and tokenised in full, and compared."""
@@ -33,7 +33,7 @@ _MANY_ITEMS = 4_000
 
 
 def check_all(
-    models: Sequence[ModelSpec], asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
+    models: Sequence[ModelSpec], asked: Sequence[Benchmark], variants: Sequence[Variant], placebo: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """For each model, what `check_prompts` found; models with the same tokenizer, template and settings of prompts are checked once."""
     keys = {model.name: _prompts_key(model, say) for model in models}
@@ -42,7 +42,7 @@ def check_all(
     for model in firsts:
         say(f"checking the prompts of {num_items:,} items for {model.name}")
     check = functools.partial(check_prompts, asked=asked, variants=variants, placebo=placebo)
-    num_workers = min(len(firsts), limits.num_cores()) if num_items >= _MANY_ITEMS else 1
+    num_workers = min(len(firsts), cores.num_cores()) if num_items >= _MANY_ITEMS else 1
     if num_workers > 1:
         # Processes of their own and not forks: tokenizers have threads.
         with ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn")) as pool:
@@ -58,10 +58,10 @@ def _prompts_key(model: ModelSpec, say: Callable[[str], None]) -> str:
     folder = checkpoints.folder(model, say, weights=False)
     files = [path for name in checkpoints.PROMPT_FILES if (path := folder / name).is_file()]
     own = model.model_dump_json(include={"template", "label_form", "thinking_tokens", "max_model_len"})
-    return frames.short_hash(b"".join([own.encode(), str(checkpoints.max_length(folder)).encode(), *(path.read_bytes() for path in files)]))
+    return tables.short_hash(b"".join([own.encode(), str(checkpoints.max_length(folder)).encode(), *(path.read_bytes() for path in files)]))
 
 
-def check_prompts(model: ModelSpec, asked: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str]) -> dict[str, Any]:
+def check_prompts(model: ModelSpec, asked: Sequence[Benchmark], variants: Sequence[Variant], placebo: Sequence[str]) -> dict[str, Any]:
     """What replicas and readers need to know of one model's prompts, having made and checked all of them.
 
     Raises:
@@ -79,7 +79,7 @@ def check_prompts(model: ModelSpec, asked: Sequence[Asked], variants: Sequence[V
         "tokens": check.tokens(),
         "rendered_in_full": sorted(check.in_full),
         "tokenised_whole": check.num_whole,
-        "template_hash": frames.short_hash(f"{model.template.paper or ''}{builder.tokenizer.chat_template}".encode()),
+        "template_hash": tables.short_hash(f"{model.template.paper or ''}{builder.tokenizer.chat_template}".encode()),
         "template_dates": sorted(check.own_dates),
     }
 
@@ -92,7 +92,7 @@ def conditions(variants: Sequence[Variant]) -> dict[str, list[Variant]]:
     return found
 
 
-def rendered(builder: PromptBuilder, asked: Asked, variant: Variant, *, in_full: bool) -> list[ItemPrompt]:
+def rendered(builder: PromptBuilder, asked: Benchmark, variant: Variant, *, in_full: bool) -> list[ItemPrompt]:
     """The prompts of all items of a benchmark under the condition of `variant`."""
     how: Literal["in_full", "by_skeleton"] = "in_full" if in_full else "by_skeleton"
     task = asked.task
@@ -124,7 +124,7 @@ class _PromptCheck:
         self.copies = Prefixes()
         """Placebo copies. They come after the whole sweep, which no cache keeps, so they are computed anew."""
 
-    def part(self, asked: Asked, same: Sequence[Variant]) -> None:
+    def part(self, asked: Benchmark, same: Sequence[Variant]) -> None:
         """Check `asked` under the variants of one condition."""
         first = asked.items[0]
         self.own_dates |= {*self.builder.own_dates(asked.task, first, same[0], asked.task.shots(first, asked.examples))}
@@ -151,7 +151,7 @@ class _PromptCheck:
         blocks = {f"blocks_of_{block}": found.blocks for block, found in floors.items()}
         return {"prompt": floors[16].prompt, "tree": floors[16].tree, **blocks, "output": self.output_tokens}
 
-    def _rendered(self, asked: Asked, variant: Variant) -> list[ItemPrompt]:
+    def _rendered(self, asked: Benchmark, variant: Variant) -> list[ItemPrompt]:
         """All prompts, by a skeleton where a sample of them comes out the same when rendered in full."""
         prompts = rendered(self.builder, asked, variant, in_full=asked.name in self.in_full)
         for number in _sample(asked.items):
@@ -162,7 +162,7 @@ class _PromptCheck:
                 return rendered(self.builder, asked, variant, in_full=True)
         return prompts
 
-    def _check_only_date(self, asked: Asked, prompts: list[ItemPrompt], texts: list[str]) -> None:
+    def _check_only_date(self, asked: Benchmark, prompts: list[ItemPrompt], texts: list[str]) -> None:
         if texts == [""]:
             return
         rest = pl.Series([f"{p.before}\n{p.after}" for p in prompts], dtype=pl.String)
@@ -192,7 +192,7 @@ class _PromptCheck:
             )
         self.longest = max(self.longest, needed)
 
-    def _keep_labels(self, asked: Asked, item: Item, prompt: ItemPrompt, date_text: str) -> None:
+    def _keep_labels(self, asked: Benchmark, item: Item, prompt: ItemPrompt, date_text: str) -> None:
         """The tokens of the item's labels, looked up once for each way in which prompts end."""
         wanted = self.builder.labels(asked.task, item)
         known = self.labels.setdefault(asked.name, {})
@@ -212,7 +212,7 @@ def _sample(items: Sequence[Item], size: int = SAMPLE) -> list[int]:
     return sorted({*range(min(1, len(items))), *ranked[: size - 1]})
 
 
-def check_gold(asked: Asked, option_orders: list[int]) -> dict[str, float]:
+def check_gold(asked: Benchmark, option_orders: list[int]) -> dict[str, float]:
     """Metric -> score of the right answer of every item, through the real extraction and the real metrics; all are perfect.
 
     Raises:
@@ -223,19 +223,19 @@ def check_gold(asked: Asked, option_orders: list[int]) -> dict[str, float]:
     return {name: _gold_score(asked, metrics.get(name), answers) for name in judged_by(asked.spec)}
 
 
-def gold_outputs(asked: Asked, option_order: int) -> pl.DataFrame:
+def gold_outputs(asked: Benchmark, option_order: int) -> pl.DataFrame:
     """What a perfect model gives for every item shown in an order of its options, in the columns that scoring reads."""
     task, shown = asked.task, [tasks.reordered(item, option_order) for item in asked.items]
     is_label = task.kind == "label"
     logprobs = [[0.0 if label.strip() == i.target else -math.inf for label in task.labels(i)] if is_label else [] for i in shown]
-    return frames.from_records(Item, asked.items).with_columns(
+    return tables.from_records(Item, asked.items).with_columns(
         option_order=pl.lit(option_order, dtype=pl.Int64),
         text=pl.Series(["" if is_label else task.gold_output(i) for i in shown], dtype=pl.String),
         label_logprobs=pl.Series(logprobs, dtype=pl.List(pl.Float64)),
     )
 
 
-def _gold_score(asked: Asked, metric: metrics.Metric, answers: pl.DataFrame) -> float:
+def _gold_score(asked: Benchmark, metric: metrics.Metric, answers: pl.DataFrame) -> float:
     segments = metric.segments(answers)
     stats = np.array(segments["stats"].to_list(), dtype=np.float64)
     score = float(metric.combine(stats.sum(axis=0), np.array(len(stats))))

@@ -7,9 +7,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from pipeline import cache
-from pipeline.config import ModelSpec, SweepSpec
-from pipeline.errors import ConfigError
+from pipeline.core import cache
+from pipeline.core.errors import ConfigError
+from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.store import Run, write_json
 
 LABEL_ROW_BYTES = 40

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from pipeline import frames
-from pipeline.asked import Asked
-from pipeline.records import Arm, AskedItem, PlanRow, Variant
+from pipeline.core import tables
+from pipeline.core.records import Arm, AskedItem, PlanRow, Variant
+from pipeline.plan.benchmarks import Benchmark
 
 _LEVELS: dict[str, tuple[str, ...]] = {
     "": ("arm", "benchmark", "shots", "item"),
@@ -29,12 +29,12 @@ def arms(variants: Sequence[Variant], placebo: Sequence[str]) -> list[Arm]:
     return [Arm(variant=v.variant, replicate=0) for v in variants] + [Arm(variant=name, replicate=1) for name in placebo]
 
 
-def asked_items(benchmarks: Sequence[Asked]) -> list[AskedItem]:
+def asked_items(benchmarks: Sequence[Benchmark]) -> list[AskedItem]:
     """Every item of every benchmark, in the order of the sweep and of the data."""
     return [AskedItem(task=a.spec.name, style=a.spec.style, item_id=i.item_id) for a in benchmarks for i in a.items]
 
 
-def prefix_order(benchmarks: Sequence[Asked], variants: Sequence[Variant], placebo: Sequence[str]) -> pl.DataFrame:
+def prefix_order(benchmarks: Sequence[Benchmark], variants: Sequence[Variant], placebo: Sequence[str]) -> pl.DataFrame:
     """Columns `item`, `arm` and `group`, one row for each request, in the order in which the engine gets them.
 
     Equal prefixes are neighbours, and the longest shared part changes least often, so its keys and values are still cached: what a prompt
@@ -54,7 +54,7 @@ def prefix_order(benchmarks: Sequence[Asked], variants: Sequence[Variant], place
     return pl.concat(ordered).select("item", "arm", group=pl.struct("block", "group").rle_id())
 
 
-def _item_levels(benchmarks: Sequence[Asked]) -> pl.DataFrame:
+def _item_levels(benchmarks: Sequence[Benchmark]) -> pl.DataFrame:
     """For each asked item: its number, its benchmark's, and a number for the worked examples that it shares with others."""
     rows: list[tuple[int, int]] = []
     for number, asked in enumerate(benchmarks):
@@ -85,7 +85,7 @@ def cut_shards(ordered: pl.DataFrame, shard_rows: int) -> pl.DataFrame:
             room -= piece
             numbers.append((shard, piece))
     column = np.repeat(np.array([s for s, _ in numbers], dtype=np.uint32), [n for _, n in numbers])
-    return ordered.with_columns(shard=pl.Series(column)).select(frames.schema(PlanRow).names())
+    return ordered.with_columns(shard=pl.Series(column)).select(tables.schema(PlanRow).names())
 
 
 def _pieces(size: int, largest: int) -> Iterator[int]:

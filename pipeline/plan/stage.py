@@ -11,11 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import __version__, asked, checkpoints, frames, order, proofs, sources, store, variants
-from pipeline.asked import Asked
-from pipeline.config import SweepSpec
-from pipeline.errors import ConfigError
-from pipeline.records import Arm, AskedItem, Item, Variant
+from pipeline import __version__, store
+from pipeline.core import tables
+from pipeline.core.errors import ConfigError
+from pipeline.core.records import Arm, AskedItem, Item, Variant
+from pipeline.data import checkpoints
+from pipeline.data import rows as sources
+from pipeline.plan import benchmarks, checks, order
+from pipeline.plan.benchmarks import Benchmark
+from pipeline.prompts import variants
+from pipeline.settings import SweepSpec
 from pipeline.store import Run
 
 Say = Callable[[str], None]
@@ -39,13 +44,13 @@ class Plan:
 
     settings: dict[str, Any]
     """What the results depend on; its hash is the run's fingerprint."""
-    asked: list[Asked]
+    benchmarks: list[Benchmark]
     variants: list[Variant]
 
     @property
     def items(self) -> list[Item]:
         """The items of all tasks, each once, however many styles ask it."""
-        return list({(i.task, i.item_id): i for a in self.asked for i in a.items}.values())
+        return list({(i.task, i.item_id): i for a in self.benchmarks for i in a.items}.values())
 
 
 def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
@@ -55,21 +60,21 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
         ConfigError: a task runs model-written code and the sweep does not allow it.
         DataError: a data set or model is missing.
     """
-    asked.check_consent(spec)
+    benchmarks.check_consent(spec)
     swept = variants.variants(spec.calendar, spec.conditions)
     if not swept:
         raise ConfigError("the sweep asks nothing: it has no date, and no control; give it dates, or `control = true` under [calendar]")
-    asked.check_metrics(spec)
-    benchmarks = [asked.load(task, spec.data_root) for task in spec.tasks]
+    benchmarks.check_metrics(spec)
+    asked = [benchmarks.load(task, spec.data_root) for task in spec.tasks]
     settings = {
         "sweep": _settled(spec),
         "texts": variants.texts(spec.conditions),
-        "tasks": {a.name: _task_settings(a) for a in benchmarks},
+        "tasks": {a.name: _task_settings(a) for a in asked},
         "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False)) for m in spec.models},
         "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
         | {"datesweep": __version__},
     }
-    return Plan(settings=settings, asked=benchmarks, variants=swept)
+    return Plan(settings=settings, benchmarks=asked, variants=swept)
 
 
 def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -> None:
@@ -79,24 +84,24 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
         PromptError: a prompt that loses its date, is too long, or whose labels are not single tokens.
     """
     placebo = variants.placebo_variants(spec.calendar, plan.variants)
-    requests = order.cut_shards(order.prefix_order(plan.asked, plan.variants, placebo), spec.engine.shard_rows)
-    prompts = proofs.check_all(spec.models, plan.asked, plan.variants, placebo, say)
+    requests = order.cut_shards(order.prefix_order(plan.benchmarks, plan.variants, placebo), spec.engine.shard_rows)
+    prompts = checks.check_all(spec.models, plan.benchmarks, plan.variants, placebo, say)
     manifest = {
         "settings": plan.settings,
         "fingerprint": store.fingerprint(plan.settings),
         "sweep": stored(spec),
-        "data": {a.name: sources.origin(a.task.source, spec.data_root) for a in plan.asked},
+        "data": {a.name: sources.origin(a.task.source, spec.data_root) for a in plan.benchmarks},
         "counts": counts(spec, plan, requests, prompts),
     }
-    tables = {
-        "items": frames.from_records(Item, plan.items),
-        "examples": frames.from_records(Item, {(i.task, i.item_id): i for a in plan.asked for i in a.examples}.values()),
-        "variants": frames.from_records(Variant, plan.variants),
-        "asked": frames.from_records(AskedItem, order.asked_items(plan.asked)),
-        "arms": frames.from_records(Arm, order.arms(plan.variants, placebo)),
+    plan_tables = {
+        "items": tables.from_records(Item, plan.items),
+        "examples": tables.from_records(Item, {(i.task, i.item_id): i for a in plan.benchmarks for i in a.examples}.values()),
+        "variants": tables.from_records(Variant, plan.variants),
+        "asked": tables.from_records(AskedItem, order.asked_items(plan.benchmarks)),
+        "arms": tables.from_records(Arm, order.arms(plan.variants, placebo)),
         "requests": requests,
     }
-    run.write_plan(manifest, prompts, tables)
+    run.write_plan(manifest, prompts, plan_tables)
 
 
 def stored(spec: SweepSpec) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def counts(spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[st
     """How much work the plan is; tokens over all models."""
     return {
         "models": len(spec.models),
-        "items": sum(len(a.items) for a in plan.asked),
+        "items": sum(len(a.items) for a in plan.benchmarks),
         "dates": len(spec.calendar.days()),
         "variants": len(plan.variants),
         "prompts_per_model": requests.height,
@@ -122,7 +127,7 @@ def _settled(spec: SweepSpec) -> dict[str, Any]:
     return dict(spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT))
 
 
-def _task_settings(asked: Asked) -> dict[str, Any]:
+def _task_settings(asked: Benchmark) -> dict[str, Any]:
     task = asked.task
     return {
         "version": task.version,
@@ -137,4 +142,4 @@ def _task_settings(asked: Asked) -> dict[str, Any]:
 
 
 def _items_hash(items: list[Item]) -> str:
-    return frames.short_hash(json.dumps(frames.from_records(Item, items).to_dicts(), sort_keys=True).encode())
+    return tables.short_hash(json.dumps(tables.from_records(Item, items).to_dicts(), sort_keys=True).encode())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.splice import Segment, Spliced
+from pipeline.prompts.splice import Segment, Spliced
 
 Ints = npt.NDArray[np.int64]
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline import tasks
-from pipeline.config import ModelSpec
-from pipeline.dates import DATE_FORMATS
-from pipeline.errors import PromptError
-from pipeline.records import Item, Variant
-from pipeline.skeleton import Skeleton, find, is_opaque, marked, shape
+from pipeline.core.dates import DATE_FORMATS
+from pipeline.core.errors import PromptError
+from pipeline.core.records import Item, Variant
+from pipeline.prompts.skeleton import Skeleton, find, is_opaque, marked, shape
+from pipeline.prompts.variants import Message, date_sentence, messages
+from pipeline.settings import ModelSpec
 from pipeline.tasks import Prompt, Task
-from pipeline.variants import Message, date_sentence, messages
 
 _PROBES = (datetime.date(1987, 10, 26), datetime.date(2053, 4, 19))
 """Two dates of equal width and no digit group in common, to find out where and how often a template shows the date."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipeline.variants import Message
+from pipeline.prompts.variants import Message
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Characters of the private use area, which stand around a mark's number; a text that has one is rendered in full."""

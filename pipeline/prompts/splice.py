@@ -17,8 +17,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.frames import prompt_hash, short_hash
-from pipeline.prompts import ItemPrompt, PromptBuilder
+from pipeline.core.tables import prompt_hash, short_hash
+from pipeline.prompts.render import ItemPrompt, PromptBuilder
 
 CONTROL_SPAN = 400
 """Characters from the start within which a control is cut."""

@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Iterator
 
-from pipeline import dates
-from pipeline.conditions import WORDINGS, location_sentence
-from pipeline.config import CalendarSpec, ConditionsSpec, TemplateSpec
-from pipeline.records import CONTROL, Variant
+from pipeline.core import dates
+from pipeline.core.conditions import WORDINGS, location_sentence
+from pipeline.core.records import CONTROL, Variant
+from pipeline.settings import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.tasks import Prompt
 
 Message = dict[str, str]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from pipeline.places import Place
-from pipeline.store import replacing
+from pipeline.store import Place, replacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import dates, metrics, tasks
+from pipeline import metrics, tasks
 from pipeline.analyses import AXES, SERIES_KEY
 from pipeline.analyses.deltas import MORE, NO_SCORE, TOO_FEW
-from pipeline.errors import ConfigError
+from pipeline.core import dates
+from pipeline.core.errors import ConfigError
 
 DASH = "–"
 """Shown where there is no value."""

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 
-from pipeline._confined.server import READY
+from pipeline.sandbox.confined.server import READY
 
 START_S = 30.0
 """How long a fresh interpreter may take on a busy machine."""

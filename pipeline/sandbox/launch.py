@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline._confined import kernel
-from pipeline._forkserver import SHARED, ForkServerError
+from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.fork_server import SHARED, ForkServerError
 
-_CHILD = Path(__file__).with_name("_confined") / "__main__.py"
+_CHILD = Path(__file__).with_name("confined") / "__main__.py"
 _PYTHON_FLAGS = ["-P", "-s", "-S", "-B"]
 
 

@@ -1,7 +1,7 @@
 """Run an untrusted program in confined processes of its own, and judge it by tests that it can neither see nor touch.
 
 **Verdicts.** The tests run in a process of their own, the tester, which never executes a line of the program. It calls the program's
-functions over a pipe, and plain data come back (`_confined/plain.py` lists the types). So Python's own `==` compares Python's own types: no
+functions over a pipe, and plain data come back (`confined/plain.py` lists the types). So Python's own `==` compares Python's own types: no
 object with a false `__eq__`, no patched built-in, no exit status, no output and no search through memory makes a wrong program pass. The
 records that say so carry a nonce that the program's process never held. A program passes by returning the right values, or not at all.
 
@@ -45,10 +45,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Literal
 
-from pipeline import _launch, _verdict, turns
-from pipeline._confined import kernel
-from pipeline._launch import Limits
-from pipeline.errors import PipelineError
+from pipeline.core.errors import PipelineError
+from pipeline.sandbox import launch, machine_lock, verdict
+from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.launch import Limits
 
 _LAYERS = (("namespaces", "landlock"), ("namespaces",), ("bubblewrap", "landlock"), ("bubblewrap",), ("landlock",), ())
 """Sets of extra layers, strongest first."""
@@ -127,7 +127,7 @@ def run(
         memory_mib: address space of each process.
         alone: wait for a turn in which no other program of this user runs on this machine.
     """
-    with turns.turn(alone=alone):
+    with machine_lock.turn(alone=alone):
         try:
             return _run(program, tests or UnitTests(source=""), layers(), Limits(timeout_s, cpu_limit_s, memory_mib))
         except BusyError as error:
@@ -167,7 +167,7 @@ def confinement() -> str:
         BusyError: the machine gave no answer.
     """
     words = {"namespaces": "user, PID, network, IPC and mount namespaces with a root of their own", "landlock": "Landlock"}
-    return ", ".join(["process limits", *(words.get(layer, layer) for layer in layers() + _launch.user(layers()))])
+    return ", ".join(["process limits", *(words.get(layer, layer) for layer in layers() + launch.user(layers()))])
 
 
 def offers() -> list[Offer]:
@@ -176,7 +176,7 @@ def offers() -> list[Offer]:
     Raises:
         BusyError: the machine gave no answer.
     """
-    used = layers() + _launch.user(layers())
+    used = layers() + launch.user(layers())
     found = [_offer(layer, _trial((layer,)), layer in used) for layer in ("namespaces", "bubblewrap", "landlock")]
     return [*found, _offer("nobody", "" if "nobody" in used else _why_not_nobody(), "nobody" in used)]
 
@@ -231,8 +231,8 @@ def _trial(layers: tuple[str, ...]) -> str:
         if not result.was_disturbed:
             break
         time.sleep(pause_s)
-    why = result.detail.removeprefix(_verdict.NOT_RUN)
-    if result.was_disturbed and why not in _verdict.DEATHS:  # some systems kill whoever asks for a layer, and will do so each time
+    why = result.detail.removeprefix(verdict.NOT_RUN)
+    if result.was_disturbed and why not in verdict.DEATHS:  # some systems kill whoever asks for a layer, and will do so each time
         raise BusyError(f"this machine is too busy to say how programs can be confined here; try again when it has more room: {why}")
     return why
 
@@ -244,10 +244,10 @@ def _run(program: str, tests: UnitTests, layers: tuple[str, ...], limits: Limits
         ours,
         _text(program) as source,
         _text(json.dumps({"nonce": nonce, **asdict(tests)})) as asked,
-        _launch.tester(layers, limits, source.fileno(), asked.fileno(), theirs),
+        launch.tester(layers, limits, source.fileno(), asked.fileno(), theirs),
     ):
         output, in_time = _read(ours, nonce.encode(), start + limits.timeout_s)
-    return ExecutionResult(**_verdict.of(output, nonce, in_time)._asdict(), duration_s=time.monotonic() - start)
+    return ExecutionResult(**verdict.of(output, nonce, in_time)._asdict(), duration_s=time.monotonic() - start)
 
 
 @contextlib.contextmanager

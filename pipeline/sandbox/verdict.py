@@ -5,7 +5,7 @@ import re
 import signal
 from typing import Literal, NamedTuple
 
-from pipeline._forkserver import ENDED, NO_ANSWER
+from pipeline.sandbox.fork_server import ENDED, NO_ANSWER
 
 NOT_RUN = "the sandbox could not run the program: "
 DIED = "its tester died"

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pipeline import frames, metrics, tasks
-from pipeline.asked import judged_by
-from pipeline.config import SweepSpec, TaskSpec
-from pipeline.errors import StoreError
-from pipeline.places import Place
-from pipeline.records import Score
-from pipeline.store import Run, scan_parquet
+from pipeline import metrics, tasks
+from pipeline.core import tables
+from pipeline.core.errors import StoreError
+from pipeline.core.records import Score
+from pipeline.plan import judged_by
+from pipeline.settings import SweepSpec, TaskSpec
+from pipeline.store import Place, Run, scan_parquet
 
 Numbers = npt.NDArray[np.unsignedinteger]
 
@@ -52,7 +52,7 @@ class Outputs:
     """Distinct outputs, and which completions gave them."""
 
     rows: pl.DataFrame
-    """`frames.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers and by output id."""
+    """`tables.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers and by output id."""
     given: pl.DataFrame
     """For each completion, sorted by it: `output`, the row in `rows`; `variant` and `replicate`."""
 
@@ -71,7 +71,7 @@ def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
 def how_scored(task: TaskSpec, items: pl.DataFrame) -> str:
     """What decides a score beside the output, as text: columns, the version of the task's extraction, and the metrics' signatures."""
     version = tasks.get(task.name, task.style).extraction_version
-    return json.dumps([frames.schema(Score).names(), version, signatures(task, items)])
+    return json.dumps([tables.schema(Score).names(), version, signatures(task, items)])
 
 
 def chunk_rows(task: TaskSpec) -> int:
@@ -134,7 +134,7 @@ def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame
     """The outputs of `completions` of one benchmark run, which asked some of the `items`."""
     numbered = completions.with_columns(pl.col("variant").cast(pl.Enum(variants["variant"])), number=_number(items))
     # Ids first and texts once for each output: texts of all dates would be far larger. Sorted outside of the stream, which is slow at it.
-    found = numbered.select(*frames.OUTPUT_KEY, "number", "variant", "replicate").collect(engine="streaming")
+    found = numbered.select(*tables.OUTPUT_KEY, "number", "variant", "replicate").collect(engine="streaming")
     ordered = found.sort("number", "output_id", "variant", "replicate")
     is_new = (pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()).fill_null(value=True)
     ordered = ordered.with_columns(is_new=is_new).with_columns(output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1)
@@ -142,7 +142,7 @@ def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame
     texts = numbered.select("number", "output_id", "text", "label_logprobs").unique(["number", "output_id"]).collect(engine="streaming")
     heads = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
     rows = heads.join(texts, on=["number", "output_id"], how="left", maintain_order="left")
-    columns = [*frames.OUTPUT_KEY, "text", "label_logprobs", "option_order"]
+    columns = [*tables.OUTPUT_KEY, "text", "label_logprobs", "option_order"]
     return Outputs(rows=rows.select(columns), given=ordered.select("output", "variant", "replicate"))
 
 
@@ -185,8 +185,8 @@ def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
         first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
         questions = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
         content = (how + questions).encode()
-        name = frames.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
-        sums_name = frames.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
+        name = tables.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
+        sums_name = tables.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
         yield Chunk(
             path=run.folder / "scores" / model / kind / f"{index:05d}-{name}.parquet",
             sums_path=run.folder / "sums" / model / kind / f"{index:05d}-{sums_name}.parquet",

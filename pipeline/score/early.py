@@ -15,13 +15,15 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import cluster, frames, judge, sandbox, tasks
-from pipeline.asked import layers
-from pipeline.chunks import Chunk, chunk_rows, distinct, how_scored, signatures
-from pipeline.config import SweepSpec, TaskSpec
-from pipeline.places import Place
-from pipeline.records import Score
-from pipeline.store import Run, scan_parquet, write_parquet
+from pipeline import cluster, tasks
+from pipeline.core import tables
+from pipeline.core.records import Score
+from pipeline.plan import layers
+from pipeline.sandbox import run as sandbox
+from pipeline.score import evaluate
+from pipeline.score.distinct import Chunk, chunk_rows, distinct, how_scored, signatures
+from pipeline.settings import SweepSpec, TaskSpec
+from pipeline.store import Place, Run, scan_parquet, write_parquet
 
 LOOK_EVERY_S = 2.0
 """Seconds between looks for new shards."""
@@ -111,7 +113,7 @@ class _Queue:
         """A task on a node that scores the next outputs, and how many they are."""
         size = chunk_rows(self.task)
         rows, self.waiting = self.waiting[:size], self.waiting[size:]
-        name = frames.short_hash(rows.select("item_id", "output_id").write_csv().encode())
+        name = tables.short_hash(rows.select("item_id", "output_id").write_csv().encode())
         path = _folder(self.run, self.model, self.task) / f"{self.prefix}-{name}.parquet"
         items = self.items.filter(pl.col("item_id").is_in(rows["item_id"].implode()))
         return cluster.task(_score, node_id).remote(rows, items, self.signatures, layers(self.task), path.resolve()), rows.height
@@ -120,7 +122,7 @@ class _Queue:
 def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], confined: tuple[str, ...] | None, path: Place) -> None:
     if confined is not None:
         sandbox.use(confined)
-    write_parquet(judge.scores(rows, items, metrics), path)
+    write_parquet(evaluate.scores(rows, items, metrics), path)
 
 
 class Known:
@@ -130,25 +132,25 @@ class Known:
         """Nothing is read yet."""
         self.run = run
         self._last: tuple[str, TaskSpec] | None = None
-        self._rows = pl.DataFrame(schema=frames.schema(Score))
+        self._rows = pl.DataFrame(schema=tables.schema(Score))
 
     def rows(self, model: str, task: TaskSpec) -> pl.DataFrame:
         """Rows of `Score` under the present extraction and metrics, all of an output or none."""
         if self._last != (model, task):
             prefix = _prefix(task, self.run.plan_table("items").filter(task=task.name))
             paths: list[Place] = [*_folder(self.run, model, task).glob(f"{prefix}-*.parquet")]
-            self._last, self._rows = (model, task), pl.DataFrame(schema=frames.schema(Score))
+            self._last, self._rows = (model, task), pl.DataFrame(schema=tables.schema(Score))
             if paths:
                 found = scan_parquet(sorted(paths, key=str)).collect()
                 # What ran out of time beside busy engines gets another chance when they are gone.
                 bad = found.filter(pl.col("status").is_in(["failed", "timeout"]))
-                good = found.join(bad, on=frames.OUTPUT_KEY, how="anti")
-                self._rows = good.unique([*frames.OUTPUT_KEY, "metric"], keep="first", maintain_order=True)
+                good = found.join(bad, on=tables.OUTPUT_KEY, how="anti")
+                self._rows = good.unique([*tables.OUTPUT_KEY, "metric"], keep="first", maintain_order=True)
         return self._rows
 
     def of(self, chunk: Chunk, outputs: pl.DataFrame) -> pl.DataFrame:
         """Those of the `outputs` of a chunk."""
-        return self.rows(chunk.model, chunk.task).join(outputs, on=frames.OUTPUT_KEY, how="semi")
+        return self.rows(chunk.model, chunk.task).join(outputs, on=tables.OUTPUT_KEY, how="semi")
 
 
 def forget(run: Run) -> None:
@@ -164,4 +166,4 @@ def _folder(run: Run, model: str, task: TaskSpec) -> Place:
 
 def _prefix(task: TaskSpec, items: pl.DataFrame) -> str:
     """How the names of early files begin, so that scores of another extraction, metric or item are not taken for those of now."""
-    return frames.short_hash((how_scored(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())
+    return tables.short_hash((how_scored(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())

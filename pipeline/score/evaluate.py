@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from pipeline import frames, metrics, tasks
-from pipeline.chunks import Outputs
-from pipeline.errors import ConfigError
-from pipeline.records import STATUSES, PartialSum, Score
-from pipeline.stats import nonzero
+from pipeline import metrics, tasks
+from pipeline.core import tables
+from pipeline.core.errors import ConfigError
+from pipeline.core.records import STATUSES, PartialSum, Score
+from pipeline.score.distinct import Outputs
 
 MOST_BAD = 64
 """Single outputs on which our code raises, before the rest of a chunk is given up: by then it is not the outputs' fault."""
@@ -86,8 +86,8 @@ def sums(scored: pl.DataFrame, outputs: Outputs) -> pl.DataFrame:
     output, named = outputs.given["output"].to_numpy(), arms.select(pl.col("variant").cast(pl.String), "replicate")
     parts = [
         named.with_columns(
-            **{name: pl.lit(part[name][0]) for name in [*frames.RUN_KEY, "metric"]}, **_added(part, output, arm, arms.height)
-        ).select(frames.schema(PartialSum).names())
+            **{name: pl.lit(part[name][0]) for name in [*tables.RUN_KEY, "metric"]}, **_added(part, output, arm, arms.height)
+        ).select(tables.schema(PartialSum).names())
         for part in scored.partition_by("metric", maintain_order=True)
     ]
     return pl.concat(parts)
@@ -106,7 +106,7 @@ def _under(signatures: Mapping[str, str], task: tasks.Task, answered: pl.DataFra
     numbered = answered.with_row_index("row")
     judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in signatures]
     named = pl.col("metric").replace_strict(dict(signatures), return_dtype=pl.String)
-    columns = frames.schema(Score).names()
+    columns = tables.schema(Score).names()
     return pl.concat(judged).with_columns(signature=named, extraction_version=pl.lit(task.extraction_version, pl.Int64)).select(columns)
 
 
@@ -119,7 +119,7 @@ def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
         parts.append(bad.with_columns(status=pl.lit("failed"), stats=unscored, detail="cause"))
     together = pl.concat(parts).sort("row") if len(parts) > 1 else parts[0]
     texts = [pl.col(name) for name in ("status", "answer", "rule", "detail", "stats")]
-    return together.select(*frames.OUTPUT_KEY, *texts, metric=pl.lit(metric.name))
+    return together.select(*tables.OUTPUT_KEY, *texts, metric=pl.lit(metric.name))
 
 
 def _unjudged(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:
@@ -131,8 +131,8 @@ def _added(part: pl.DataFrame, output: np.ndarray, arm: np.ndarray, num_arms: in
     status = part["status"].cast(pl.Enum(STATUSES)).to_physical().to_numpy()
     counts = np.bincount(arm * len(STATUSES) + status[output], minlength=num_arms * len(STATUSES)).reshape(num_arms, -1)
     width = len(metrics.get(part["metric"][0]).stat_names)
-    stats = part.select(pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()).to_series()
-    values, places = nonzero(stats.to_numpy().reshape(part.height, width))
+    flat = part.select(pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()).to_series()
+    values, places = stats.nonzero(flat.to_numpy().reshape(part.height, width))
     cells = (arm[:, None] * width + places[output]).ravel()
     total = np.bincount(cells, weights=values[output].ravel(), minlength=num_arms * width).reshape(num_arms, width)
     series = pl.Series(total, dtype=pl.Array(pl.Float64, width)).cast(pl.List(pl.Float64))

@@ -12,14 +12,16 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import chunks, cluster, early, frames, judge, sandbox, tasks
-from pipeline.asked import check_consent, layers
-from pipeline.chunks import Chunk, Outputs
-from pipeline.config import SweepSpec
-from pipeline.errors import StoreError
-from pipeline.places import Place
-from pipeline.progress import Reporter
-from pipeline.store import Run, read_parquet, scan_parquet, write_json, write_parquet
+from pipeline import cluster, tasks
+from pipeline.core import tables
+from pipeline.core.errors import StoreError
+from pipeline.core.progress import Reporter
+from pipeline.plan import check_consent, layers
+from pipeline.sandbox import run as sandbox
+from pipeline.score import distinct, early, evaluate
+from pipeline.score.distinct import Chunk, Outputs
+from pipeline.settings import SweepSpec
+from pipeline.store import Place, Run, read_parquet, scan_parquet, write_json, write_parquet
 
 RETRIES = 2
 """How often a chunk whose worker died is given to another before it is halved."""
@@ -36,8 +38,8 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     """
     check_consent(spec)
     check_generated(run, spec)
-    planned = list(chunks.chunks(run, spec))
-    todo = chunks.unfinished(run, planned)
+    planned = list(distinct.chunks(run, spec))
+    todo = distinct.unfinished(run, planned)
     if todo:
         _note_confinement(run, spec, reporter)
         with cluster.session(address) as resources:
@@ -55,8 +57,8 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
         check_generated(run, spec)
     except StoreError:
         return 0, 0
-    planned = list(chunks.chunks(run, spec))
-    return len(planned) - len(chunks.unfinished(run, planned)), len(planned)
+    planned = list(distinct.chunks(run, spec))
+    return len(planned) - len(distinct.unfinished(run, planned)), len(planned)
 
 
 def _note_confinement(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
@@ -85,7 +87,7 @@ def check_generated(run: Run, spec: SweepSpec) -> None:
 def signatures(run: Run, spec: SweepSpec) -> dict[str, str]:
     """Metric name -> signature, for the metrics of the sweep's tasks."""
     items = run.plan_table("items")
-    return {name: text for t in spec.tasks for name, text in chunks.signatures(t, items.filter(task=t.name)).items()}
+    return {name: text for t in spec.tasks for name, text in distinct.signatures(t, items.filter(task=t.name)).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +107,14 @@ class Work:
 
     def unknown(self) -> pl.DataFrame:
         """The outputs that are still to be scored."""
-        return self.outputs.rows.join(self.known, on=frames.OUTPUT_KEY, how="anti", maintain_order="left")
+        return self.outputs.rows.join(self.known, on=tables.OUTPUT_KEY, how="anti", maintain_order="left")
 
     def write(self, scored: pl.DataFrame) -> None:
         """Write what is known and what was `scored`, in a fixed order, and before it the sums: a chunk with scores is done."""
-        number = self.outputs.rows.select(*frames.OUTPUT_KEY, pl.row_index("row"))
-        ranked = pl.concat([self.known, scored]).join(number, on=frames.OUTPUT_KEY, how="left")
+        number = self.outputs.rows.select(*tables.OUTPUT_KEY, pl.row_index("row"))
+        ranked = pl.concat([self.known, scored]).join(number, on=tables.OUTPUT_KEY, how="left")
         rows = ranked.sort(pl.col("metric").cast(pl.Enum([*self.signatures])), "row").drop("row")
-        write_parquet(judge.sums(rows, self.outputs), self.sums_path)
+        write_parquet(evaluate.sums(rows, self.outputs), self.sums_path)
         write_parquet(rows, self.path)
 
 
@@ -126,19 +128,19 @@ def score_rows(work: Work, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `Score` for some outputs of a chunk."""
     if work.layers is not None:
         sandbox.use(work.layers)
-    return judge.scores(rows, work.items, work.signatures)
+    return evaluate.scores(rows, work.items, work.signatures)
 
 
 def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
     items, known = run.plan_table("items"), early.Known(run)
-    for chunk, outputs in chunks.with_outputs(run, todo):
+    for chunk, outputs in distinct.with_outputs(run, todo):
         asked = items.filter(task=chunk.task.name)
         yield (
             chunk,
             Work(
                 outputs=outputs,
                 items=asked[chunk.first_item : chunk.last_item + 1],
-                signatures=chunks.signatures(chunk.task, asked),
+                signatures=distinct.signatures(chunk.task, asked),
                 known=_known(chunk, outputs.rows, known),
                 layers=layers(chunk.task),
                 path=chunk.path.resolve(),
@@ -152,7 +154,7 @@ def _known(chunk: Chunk, outputs: pl.DataFrame, scored_early: early.Known) -> pl
     if not chunk.path.is_file():
         return scored_early.of(chunk, outputs)
     rows = read_parquet(chunk.path)
-    return rows.join(rows.filter(status="failed"), on=frames.OUTPUT_KEY, how="anti")
+    return rows.join(rows.filter(status="failed"), on=tables.OUTPUT_KEY, how="anti")
 
 
 def _score_chunks(run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int) -> None:
@@ -187,10 +189,10 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
         part = ray.remote(num_cpus=1, max_retries=0)(score_rows)
         new = work.unknown()
         work.write(
-            judge.halving(
+            evaluate.halving(
                 lambda rows: ray.get(part.remote(work, rows)),
                 new,
-                lambda rows, cause: judge.failed(rows, work.items, work.signatures, f"ended its worker: {judge.told(cause)}"),
+                lambda rows, cause: evaluate.failed(rows, work.items, work.signatures, f"ended its worker: {evaluate.told(cause)}"),
                 MOST_DEADLY,
             )
         )

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline import registry
-from pipeline.config import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
-from pipeline.errors import ConfigError, nearest
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError, nearest
+from pipeline.settings.schema import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
 
 Valid = TypeVar("Valid", bound=Spec)
 

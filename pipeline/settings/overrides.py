@@ -5,9 +5,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pipeline import dates, settings
-from pipeline.config import EngineSpec, ModelSpec, SweepSpec, TaskSpec, configs_folder, model_names
-from pipeline.errors import ConfigError, nearest
+from pipeline.core import dates
+from pipeline.core.errors import ConfigError, nearest
+from pipeline.settings import load as settings
+from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, TaskSpec, configs_folder, model_names
 
 _WITHOUT_EFFECT = ("replicas", "threads")
 """Engine settings that change how the work is shared out and no result, so that a run keeps its name under them."""

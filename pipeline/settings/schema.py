@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from pipeline import conditions, dates, registry
-from pipeline.errors import ConfigError, nearest
+from pipeline.core import conditions, dates, registry
+from pipeline.core.errors import ConfigError, nearest
 
 
 def _day(value: object) -> object:
@@ -266,7 +266,7 @@ def configs_folder() -> Path:
     if folder := os.environ.get("DATESWEEP_CONFIGS"):
         return Path(folder)
     here = Path("configs")
-    return here if here.is_dir() else Path(__file__).parent.parent / "configs"
+    return here if here.is_dir() else Path(__file__).parents[2] / "configs"
 
 
 _MOST_HINTS = 4

@@ -19,18 +19,17 @@ URLs, and S3 against a simulated server on one machine. Not run: Amazon's S3, Go
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from pipeline import cache
-from pipeline.errors import StoreError, nearest
-from pipeline.places import OBJECT_STORES, Place, Remote, flocked, leased, place
+from pipeline.core import cache
+from pipeline.core.errors import StoreError, nearest
+from pipeline.store.files import read_all, read_parquet, replacing, scan_parquet, write_json, write_parquet
+from pipeline.store.locks import flocked, leased
+from pipeline.store.places import Place, Remote, place
 
 PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
 
@@ -204,7 +203,7 @@ class Run:
 
     def telemetry(self) -> list[dict[str, Any]]:
         """The figures of every shard made so far."""
-        return [json.loads(content) for content in _read_all(self._files("telemetry", "*/*.json"))]
+        return [json.loads(content) for content in read_all(self._files("telemetry", "*/*.json"))]
 
     def write_table(self, name: str, table: pl.DataFrame) -> None:
         """Write an analysis table as parquet and CSV; list columns are left out of the CSV."""
@@ -224,54 +223,3 @@ def _beside(folder: Place) -> str:
         return ""
     known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
     return f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}" if known else ""
-
-
-@contextlib.contextmanager
-def replacing(path: Place) -> Iterator[Path]:
-    """A temporary local path whose file becomes `path` in one step on success; a reader sees the whole file or none."""
-    if isinstance(path, Remote):
-        with tempfile.TemporaryDirectory(prefix="datesweep-") as folder:
-            part = Path(folder) / path.name
-            yield part
-            path.upload(part)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        part.chmod(0o644)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def read_parquet(path: Place) -> pl.DataFrame:
-    """The table at `path`."""
-    return pl.read_parquet(path if isinstance(path, Path) else path.read_bytes(), glob=False)
-
-
-def scan_parquet(paths: Sequence[Place]) -> pl.LazyFrame:
-    """The tables at `paths`, one below the other, read as they are needed; of stores that Polars cannot read, held in memory as stored."""
-    if all(isinstance(path, Path) or path.scheme in OBJECT_STORES for path in paths):
-        return pl.scan_parquet([str(path) for path in paths], glob=False)
-    return pl.scan_parquet(_read_all(paths))
-
-
-def _read_all(paths: Sequence[Place]) -> list[bytes]:
-    """What each file holds; several at a time, since a store takes tens of milliseconds for each."""
-    with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(lambda path: path.read_bytes(), paths))
-
-
-def write_parquet(frame: pl.DataFrame, path: Place) -> None:
-    """Write `frame` to `path` in one step; equal frames give equal bytes."""
-    with replacing(path) as part:
-        frame.write_parquet(part, compression="zstd", statistics=True, row_group_size=1 << 20)
-
-
-def write_json(value: Any, path: Place) -> None:
-    """Write `value` to `path` in one step; equal values give equal bytes."""
-    with replacing(path) as part:
-        part.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")

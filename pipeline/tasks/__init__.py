@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, cast
 
 import polars as pl
 
-from pipeline import frames, registry
-from pipeline.errors import ConfigError, nearest
-from pipeline.records import Item
+from pipeline.core import registry, tables
+from pipeline.core.errors import ConfigError, nearest
+from pipeline.core.records import Item
 
 LETTERS = ascii_uppercase
 """The labels of multiple-choice items, first option first."""
@@ -181,7 +181,7 @@ class Task(abc.ABC):
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
         """Columns `answer` and `rule` for `outputs`, row by row in the same order.
 
-        `outputs` has the columns of an `Item` (as `frames.schema` writes them), `option_order`, `text` and `label_logprobs`. Tasks that can
+        `outputs` has the columns of an `Item` (as `tables.schema` writes them), `option_order`, `text` and `label_logprobs`. Tasks that can
         answer for whole columns at once, or whose options may be shown in another order, override this.
         """
         found = [self.extract(item, text) for item, text in zip(items_of(outputs), outputs["text"], strict=True)]
@@ -192,7 +192,7 @@ class Task(abc.ABC):
 
 def items_of(frame: pl.DataFrame) -> Iterator[Item]:
     """The `Item` of each row of a frame that has an item's columns."""
-    return frames.to_records(Item, frame)
+    return tables.to_records(Item, frame)
 
 
 def option_permutation(item: Item, option_order: int) -> list[int]:

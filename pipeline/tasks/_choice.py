@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from pipeline.errors import DataError
-from pipeline.records import Item
+from pipeline.core.errors import DataError
+from pipeline.core.records import Item
 from pipeline.tasks import LETTERS, Answer, Prompt, Style, Task, items_of, option_permutation
 from pipeline.tasks._labels import read_label
 from pipeline.tasks._rows import Row, checked

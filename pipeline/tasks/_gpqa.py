@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.records import Item
+from pipeline.core.records import Item
 from pipeline.tasks import Source
 from pipeline.tasks._choice import MultipleChoice, make_item
 from pipeline.tasks._rows import Row

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)

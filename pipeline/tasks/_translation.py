@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
-from pipeline.records import Item
+from pipeline.core.records import Item
 from pipeline.tasks import NO_ANSWER, Answer, Prompt, Style, Task
 from pipeline.tasks._reasoning import visible
 from pipeline.tasks._rows import Row, checked

@@ -4,7 +4,7 @@ The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with the first f
 where a mirror has no train split.
 """
 
-from pipeline.records import Item
+from pipeline.core.records import Item
 from pipeline.tasks import Source
 from pipeline.tasks._choice import MultipleChoice, make_item
 from pipeline.tasks._rows import Row

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pipeline.records import Item
+from pipeline.core.records import Item
 from pipeline.tasks import Answer, Prompt, Source, Style, Task, _programs
 from pipeline.tasks._rows import Row, checked
 

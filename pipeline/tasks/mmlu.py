@@ -7,7 +7,7 @@ which the test split never repeats within a subject.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pipeline.records import Item
+from pipeline.core.records import Item
 from pipeline.tasks import Source, Style
 from pipeline.tasks._choice import COT, FIVE_SHOT, ZERO_SHOT, MultipleChoice, make_item
 from pipeline.tasks._rows import Row

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import analyses, errors, frames, metrics, records, registry
+from pipeline import analyses, metrics
 from pipeline.analyses import Evidence, deltas, evidence
+from pipeline.core import errors, records, registry, tables
 from tests.synthetic import Run, evidence_of, parts
 
 NAMES = registry.names("analyses")
@@ -37,7 +38,7 @@ def hand_made(outcomes: dict[str, list[str]], status: dict[str, str] | None = No
     completions, scores = [], {}
     for item, answers in outcomes.items():
         for variant, answer in zip(names, answers, strict=False):
-            identity = frames.output_id(answer, [])
+            identity = tables.output_id(answer, [])
             completions.append({**key, "item_id": item, "variant": variant, "replicate": 0, "output_id": identity, "text": answer})
             state = status.get(answer, "scored")
             stats = None if state == "failed" else [float(answer == "A")]
@@ -46,9 +47,9 @@ def hand_made(outcomes: dict[str, list[str]], status: dict[str, str] | None = No
     items = [records.Item(task="mmlu", item_id=i, group="g", fields={}, options=list("AB"), target="A", references=[]) for i in outcomes]
     return {
         "completions": pl.DataFrame(completions),
-        "scores": pl.DataFrame(list(scores.values()), schema=frames.schema(records.Score)),
+        "scores": pl.DataFrame(list(scores.values()), schema=tables.schema(records.Score)),
         "variants": run.variants(),
-        "items": frames.from_records(records.Item, items),
+        "items": tables.from_records(records.Item, items),
     }
 
 

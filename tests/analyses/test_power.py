@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import generate, score, settings, stages
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import generate, score, settings
+from pipeline import sweep as stages
+from pipeline.core.progress import Reporter
+from pipeline.store.run_folder import Run
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pipeline import stats
+from pipeline.analyses import stats
 
 
 def mean_percent(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -7,14 +7,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import asked, bench, frames, metrics, registry, tasks
+from pipeline import bench, metrics, tasks
 from pipeline.bench import Bench, _corpus, _human_eval, _plans, programs, scale, score
 from pipeline.bench._sides import in_turn
 from pipeline.bench._trial import Trial, run
-from pipeline.config import EngineSpec, ModelSpec, SweepSpec, TaskSpec
-from pipeline.errors import ConfigError
-from pipeline.progress import Reporter
-from pipeline.records import Item
+from pipeline.core import registry, tables
+from pipeline.core.errors import ConfigError
+from pipeline.core.progress import Reporter
+from pipeline.core.records import Item
+from pipeline.plan import benchmarks
+from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, TaskSpec
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_what_has_no_data_is_left_out_and_said(small: Bench, tmp_path: Path, mon
 
 
 def test_a_year_of_texts_has_every_date_once_and_a_fifth_of_its_texts_are_distinct() -> None:
-    items = asked.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items
+    items = benchmarks.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items
     rows = _corpus.year(items, [[item.target, item.target + " !"] for item in items])
     assert rows.group_by("item_id").len()["len"].to_list() == [365] * len(items)
     assert rows.select("item_id", "date").n_unique() == rows.height
@@ -110,21 +112,21 @@ def test_a_year_of_texts_has_every_date_once_and_a_fifth_of_its_texts_are_distin
 
 
 def test_a_benchmark_counts_dates_with_another_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = asked.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items[:3]
+    items = benchmarks.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items[:3]
     rows = _corpus.year(items, [[item.target] for item in items])
     combine = type(metrics.get("bleu")).combine
     monkeypatch.setattr(type(metrics.get("bleu")), "combine", lambda self, sums, counts: combine(self, sums, counts) + 1e-9)
-    assert _corpus.compare("bleu", rows, frames.from_records(Item, items))["unequal_dates"] == 2
+    assert _corpus.compare("bleu", rows, tables.from_records(Item, items))["unequal_dates"] == 2
 
 
 def test_programs_of_the_benchmark_are_edits_of_reference_solutions() -> None:
-    items = asked.load(TaskSpec(name="humaneval"), None).items
+    items = benchmarks.load(TaskSpec(name="humaneval"), None).items
     rows = _human_eval.completions(items)
     assert rows.height == 12 * 164
     assert rows.select("item_id", "completion").n_unique() == round(0.4 * 12 * 164)
     assert {item.item_id for item in items} == set(rows["item_id"])
     task = tasks.get("humaneval")
-    assert task.answers(rows.join(frames.from_records(Item, items), on="item_id"))["rule"].unique().to_list() == ["function"]
+    assert task.answers(rows.join(tables.from_records(Item, items), on="item_id"))["rule"].unique().to_list() == ["function"]
 
 
 def test_two_sides_are_timed_in_turn() -> None:
@@ -135,7 +137,7 @@ def test_two_sides_are_timed_in_turn() -> None:
 
 
 def test_a_benchmark_counts_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = asked.load(TaskSpec(name="humaneval"), None).items[:2]
+    items = benchmarks.load(TaskSpec(name="humaneval"), None).items[:2]
     monkeypatch.setattr(_human_eval, "_theirs", lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0))
     figures = _human_eval.measure(items)
     assert figures["score_programs_unequal_verdicts"] == 24 - figures["score_programs_passed"] > 0

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline import cluster
 from pipeline.cluster import Layout, Node, Resources, Room
-from pipeline.config import EngineSpec, ModelSpec, SweepSpec
-from pipeline.errors import EngineError
+from pipeline.core.errors import EngineError
+from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec
 
 
 def test_a_local_cluster_is_started_and_always_shut_down() -> None:

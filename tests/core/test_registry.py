@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from pipeline import registry
-from pipeline.errors import ConfigError, nearest
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError, nearest
 
 
 def test_helpers_with_an_underscore_are_no_entries() -> None:
@@ -13,7 +13,10 @@ def test_helpers_with_an_underscore_are_no_entries() -> None:
 
 
 def test_names_come_without_importing_the_entries() -> None:
-    code = "import sys; from pipeline import registry as r; r.names('metrics'); print('sacrebleu' in sys.modules, 'polars' in sys.modules)"
+    code = (
+        "import sys; from pipeline.core import registry as r; r.names('metrics'); "
+        "print('sacrebleu' in sys.modules, 'polars' in sys.modules)"
+    )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines()[0] == "False False"
 

@@ -8,9 +8,9 @@ import pytest
 from huggingface_hub.errors import GatedRepoError
 from huggingface_hub.utils import filter_repo_objects
 
-from pipeline import checkpoints
-from pipeline.config import ModelSpec, WeightsSpec
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
+from pipeline.data import checkpoints
+from pipeline.settings.schema import ModelSpec, WeightsSpec
 
 
 def model(**weights: str) -> ModelSpec:

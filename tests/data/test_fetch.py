@@ -13,12 +13,15 @@ import pytest
 from huggingface_hub import constants
 from rich.console import Console
 
-from pipeline import fetch, sources, stages, tasks
-from pipeline.config import SweepSpec
-from pipeline.errors import DataError
-from pipeline.progress import Reporter
-from pipeline.store import Run
-from tests.test_sources import COMMIT, ROWS, Hub, mirror
+from pipeline import sweep as stages
+from pipeline import tasks
+from pipeline.core.errors import DataError
+from pipeline.core.progress import Reporter
+from pipeline.data import fetch
+from pipeline.data import rows as sources
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
+from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
 
 MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 

@@ -13,8 +13,10 @@ import polars as pl
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Translation, Value
 
-from pipeline import cache, sources, tasks
-from pipeline.errors import DataError
+from pipeline import tasks
+from pipeline.core import cache
+from pipeline.core.errors import DataError
+from pipeline.data import rows as sources
 from pipeline.tasks import Source
 
 MMLU = tasks.get("mmlu").source

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pipeline import tasks
-from pipeline.config import SimulatedSpec
-from pipeline.records import Item, Request, Sampling
-from pipeline.simulated import Pretended, SimulatedEngine
+from pipeline.core.records import Item, Request, Sampling
+from pipeline.engines.simulated import Pretended, SimulatedEngine
+from pipeline.settings.schema import SimulatedSpec
 
 ONE = Sampling(max_tokens=1, temperature=0.0, top_p=1.0, top_k=0, seed=None)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import engine
-from pipeline.config import EngineSpec, ModelSpec
-from pipeline.engine import VllmEngine
-from pipeline.errors import EngineError
-from pipeline.records import Output, Request, Sampling
+from pipeline import engines
+from pipeline.core.errors import EngineError
+from pipeline.core.records import Output, Request, Sampling
+from pipeline.engines.vllm import VllmEngine
+from pipeline.settings.schema import EngineSpec, ModelSpec
 
 GREEDY = Sampling(max_tokens=12, temperature=0.0, top_p=1.0, top_k=0, seed=None)
 LABELS = (330, 389, 340, 422)
@@ -139,5 +139,5 @@ def test_the_facts_name_versions_and_every_resolved_setting(tiny_engine: VllmEng
 
 
 def test_settings_for_a_gpu_ask_for_batch_invariance(tiny_model: ModelSpec, tmp_path: Path) -> None:
-    resolved = engine.resolve(EngineSpec(), tiny_model, tmp_path, device="gpu", threads=4, max_model_len=300)
+    resolved = engines.resolve(EngineSpec(), tiny_model, tmp_path, device="gpu", threads=4, max_model_len=300)
     assert (resolved.batch_invariant, resolved.dtype, resolved.block_size, resolved.max_model_len) == (True, "bfloat16", 16, 304)

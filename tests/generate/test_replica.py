@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cluster import Layout
-from pipeline.config import SweepSpec
-from pipeline.errors import EngineError
-from pipeline.replica import Replica, ShardQueue
-from pipeline.store import Run
+from pipeline.core.errors import EngineError
+from pipeline.generate.replica import Replica, ShardQueue
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 
 def taken(queue: ShardQueue, replica: int, count: int) -> list[int | None]:

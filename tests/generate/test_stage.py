@@ -20,19 +20,22 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, frames, generate, plan, stages, tasks
-from pipeline.compose import Composer
-from pipeline.config import SamplingSpec, SweepSpec
-from pipeline.errors import DataError, EngineError, StoreError
-from pipeline.progress import Reporter
-from pipeline.prompts import PromptBuilder
-from pipeline.records import Completion
-from pipeline.simulated import SimulatedEngine
-from pipeline.store import Run
+from pipeline import cluster, generate, tasks
+from pipeline import sweep as stages
+from pipeline.core import tables
+from pipeline.core.errors import DataError, EngineError, StoreError
+from pipeline.core.progress import Reporter
+from pipeline.core.records import Completion
+from pipeline.engines.simulated import SimulatedEngine
+from pipeline.generate.requests import Composer
+from pipeline.plan import stage as plan
+from pipeline.prompts.render import PromptBuilder
+from pipeline.settings.schema import SamplingSpec, SweepSpec
+from pipeline.store.run_folder import Run
 
 
 def completions(run: Run) -> pl.DataFrame:
-    return run.completions().sort(frames.ROW_KEY).collect()
+    return run.completions().sort(tables.ROW_KEY).collect()
 
 
 def copy_of(run: Run, folder: Path) -> Run:
@@ -47,7 +50,7 @@ def files_of(run: Run, *parts: str) -> dict[str, bytes]:
 def test_every_planned_request_has_one_completion_with_its_key(simulated_run: Run) -> None:
     planned = simulated_run.requests().collect()
     made = completions(simulated_run)
-    assert made.schema == frames.schema(Completion)
+    assert made.schema == tables.schema(Completion)
     key = ["task", "style", "item_id", "variant", "replicate"]
     assert made.select(key).sort(key).equals(planned.select(key).sort(key))
 
@@ -60,7 +63,7 @@ def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
     items = {i.item_id: i for i in planned.items}
     row = completions(simulated_run).filter(pl.col("variant") == "iso:2024-03-03").row(3, named=True)
     prompt = builder.item_prompt(tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1])
-    assert row["prompt_hash"] == frames.prompt_hash(builder.encode(prompt.text("2024-03-03")))
+    assert row["prompt_hash"] == tables.prompt_hash(builder.encode(prompt.text("2024-03-03")))
 
 
 def test_work_beside_the_engines_is_called_with_the_cores_kept_from_them(

@@ -12,10 +12,10 @@ import pytest
 from kernels_check import __main__ as command
 from kernels_check import engine as check
 from kernels_check import verdict
-from pipeline.config import ModelSpec
-from pipeline.engine import VllmEngine
-from pipeline.errors import EngineError
-from pipeline.records import Output, Request
+from pipeline.core.errors import EngineError
+from pipeline.core.records import Output, Request
+from pipeline.engines.vllm import VllmEngine
+from pipeline.settings.schema import ModelSpec
 
 
 @pytest.fixture(scope="module")

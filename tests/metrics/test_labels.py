@@ -8,13 +8,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pipeline import metrics, registry, tasks
-from pipeline.errors import ConfigError, DataError
+from pipeline import metrics, tasks
+from pipeline.core import registry
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.records import Item
 from pipeline.metrics import ece
 from pipeline.metrics._labels import LabelMetric
-from pipeline.records import Item
 from pipeline.tasks import LETTERS
-from tests.test_metrics import answer_frame, item, score
+from tests.metrics.test_contract import answer_frame, item, score
 
 NAMES = [name for name in registry.names("metrics") if isinstance(metrics.get(name), LabelMetric)]
 

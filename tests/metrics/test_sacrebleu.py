@@ -10,10 +10,11 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import metrics, sources, tasks
-from pipeline.errors import DataError
+from pipeline import metrics, tasks
+from pipeline.core.errors import DataError
+from pipeline.data import rows as sources
 from pipeline.metrics import _sacrebleu
-from tests.test_metrics import answer, answer_frame, item, score
+from tests.metrics.test_contract import answer, answer_frame, item, score
 
 NAMES = ["bleu", "chrf"]
 SACREBLEU = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}

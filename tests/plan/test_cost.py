@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline import outlook
-from pipeline.config import SweepSpec
-from pipeline.errors import ConfigError
-from pipeline.outlook import Rate
-from pipeline.store import Run
+from pipeline.core.errors import ConfigError
+from pipeline.plan import cost
+from pipeline.plan.cost import Rate
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 
 @pytest.fixture(autouse=True)
@@ -20,19 +20,19 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def shown(run: Run, spec: SweepSpec, rate: Rate | None = None, num_gpus: int | None = None) -> str:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(outlook.table(run, spec, rate, num_gpus))
+    console.print(cost.table(run, spec, rate, num_gpus))
     return " ".join(console.export_text().split())
 
 
 @pytest.mark.parametrize(("text", "rate"), [("100", Rate(100, 100)), ("25000,3000", Rate(25000, 3000)), ("1e4, 5", Rate(1e4, 5))])
 def test_a_rate_is_one_number_or_two(text: str, rate: Rate) -> None:
-    assert outlook.stated_rate(text) == rate
+    assert cost.stated_rate(text) == rate
 
 
 @pytest.mark.parametrize("text", ["fast", "0", "-3", "1,2,3", "1,", ""])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--rate: given"):
-        outlook.stated_rate(text)
+        cost.stated_rate(text)
 
 
 def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(simulated_run: Run, simulated_spec: SweepSpec) -> None:
@@ -49,7 +49,7 @@ def test_time_follows_from_tokens_and_rate(simulated_run: Run, simulated_spec: S
 
 
 def test_a_rate_measured_here_is_remembered(simulated_run: Run, simulated_spec: SweepSpec) -> None:
-    outlook.keep_rate("simulated", Rate(10, 2), "a quick machine")
+    cost.keep_rate("simulated", Rate(10, 2), "a quick machine")
     assert "simulated on a quick machine" in shown(simulated_run, simulated_spec)
 
 

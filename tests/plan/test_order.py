@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import asked, frames, order, variants
-from pipeline.asked import Asked
-from pipeline.conditions import PLACEMENTS
-from pipeline.config import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
-from pipeline.prompts import PromptBuilder
-from pipeline.proofs import rendered
-from pipeline.records import PlanRow
-from pipeline.store import Run
+from pipeline.core import tables
+from pipeline.core.conditions import PLACEMENTS
+from pipeline.core.records import PlanRow
+from pipeline.plan import benchmarks, order
+from pipeline.plan.benchmarks import Benchmark
+from pipeline.plan.checks import rendered
+from pipeline.prompts import variants
+from pipeline.prompts.render import PromptBuilder
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
+from pipeline.store.run_folder import Run
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
@@ -25,9 +27,9 @@ def requests(simulated_run: Run) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def benchmarks(simulated_spec: SweepSpec) -> list[Asked]:
+def asked(simulated_spec: SweepSpec) -> list[Benchmark]:
     specs = [TaskSpec(name="mmlu", style="five_shot"), TaskSpec(name="mmlu", limit=9), TaskSpec(name="gsm8k", limit=5)]
-    return [asked.load(spec, simulated_spec.data_root) for spec in specs]
+    return [benchmarks.load(spec, simulated_spec.data_root) for spec in specs]
 
 
 def test_every_item_meets_every_variant_once_and_placebo_dates_twice(requests: pl.DataFrame) -> None:
@@ -58,13 +60,13 @@ def test_placebo_copies_come_last_and_have_other_neighbours(requests: pl.DataFra
 
 @pytest.mark.parametrize("placement", [p for p in PLACEMENTS if p != "template"])
 def test_neighbours_share_as_much_as_any_order_allows(
-    placement: str, benchmarks: list[Asked], simulated_spec: SweepSpec, demo_folder: Path
+    placement: str, asked: list[Benchmark], simulated_spec: SweepSpec, demo_folder: Path
 ) -> None:
     calendar = CalendarSpec(first=datetime.date(2024, 3, 1), last=datetime.date(2024, 3, 8), control=False)
     swept = variants.variants(calendar, ConditionsSpec(placements=[placement]))
     builder = PromptBuilder(simulated_spec.models[0], demo_folder)
-    prompts = [prompt for benchmark in benchmarks for prompt in rendered(builder, benchmark, swept[0], in_full=True)]
-    ordered = order.prefix_order(benchmarks, swept, [])
+    prompts = [prompt for benchmark in asked for prompt in rendered(builder, benchmark, swept[0], in_full=True)]
+    ordered = order.prefix_order(asked, swept, [])
     texts = [prompts[item].text(swept[arm].date_text) for item, arm in zip(ordered["item"], ordered["arm"], strict=True)]
 
     def new_characters(texts: list[str]) -> int:
@@ -77,15 +79,15 @@ def test_neighbours_share_as_much_as_any_order_allows(
     assert len(texts) == len(set(texts))
 
 
-def test_conditions_follow_one_another(benchmarks: list[Asked]) -> None:
+def test_conditions_follow_one_another(asked: list[Benchmark]) -> None:
     calendar = CalendarSpec(dates=[], control=True)
     swept = variants.variants(calendar, ConditionsSpec(wordings=["none", "helpful"], option_orders=[0, 1]))
-    arms = order.prefix_order(benchmarks, swept, [])["arm"]
+    arms = order.prefix_order(asked, swept, [])["arm"]
     assert arms.rle_id().n_unique() == len(swept)
 
 
 def test_the_plan_has_the_schema_of_its_record(simulated_run: Run) -> None:
-    assert simulated_run.plan_table("requests").schema == frames.schema(PlanRow)
+    assert simulated_run.plan_table("requests").schema == tables.schema(PlanRow)
 
 
 @given(SIZES, st.integers(1, 30))

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import config, stages, store
-from pipeline.config import SweepSpec
-from pipeline.errors import PromptError, StoreError
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import settings, store
+from pipeline import sweep as stages
+from pipeline.core.errors import PromptError, StoreError
+from pipeline.core.progress import Reporter
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 
 def test_two_styles_of_a_task_are_asked_side_by_side(simulated_spec: SweepSpec, tmp_path: Path) -> None:
-    both = [config.TaskSpec(name="mmlu", limit=3), config.TaskSpec(name="mmlu", style="cot", limit=5)]
+    both = [settings.TaskSpec(name="mmlu", limit=3), settings.TaskSpec(name="mmlu", style="cot", limit=5)]
     spec = simulated_spec.model_copy(update={"tasks": both})
     run = Run(tmp_path / "run")
     planned = stages.make_plan(run, spec, Reporter())
@@ -72,5 +73,5 @@ def test_the_counts_are_what_the_plan_holds(simulated_run: Run) -> None:
 
 
 def test_dates_of_a_sweep_without_leap_day() -> None:
-    days = config.CalendarSpec(first=datetime.date(2024, 2, 27), last=datetime.date(2024, 3, 2)).days()
+    days = settings.CalendarSpec(first=datetime.date(2024, 2, 27), last=datetime.date(2024, 3, 2)).days()
     assert [d.day for d in days] == [27, 28, 1, 2]

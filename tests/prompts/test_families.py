@@ -16,11 +16,14 @@ from typing import Any
 
 import pytest
 
-from pipeline import dates, prompts, tasks, variants
-from pipeline.config import CalendarSpec, ConditionsSpec, ModelSpec, configs_folder, model_names
-from pipeline.errors import PromptError
-from pipeline.prompts import ItemPrompt, PromptBuilder
-from pipeline.records import Item, Variant
+from pipeline import tasks
+from pipeline.core import dates
+from pipeline.core.errors import PromptError
+from pipeline.core.records import Item, Variant
+from pipeline.prompts import render as prompts
+from pipeline.prompts import variants
+from pipeline.prompts.render import ItemPrompt, PromptBuilder
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, configs_folder, model_names
 from tests.conftest import load_model
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -6,8 +6,8 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.floor import Floor, Prefixes
-from pipeline.splice import Segment, Spliced, Windows
+from pipeline.prompts.floor import Floor, Prefixes
+from pipeline.prompts.splice import Segment, Spliced, Windows
 
 
 def segment(ids: list[int]) -> Segment:

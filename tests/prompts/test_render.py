@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import dates, plan, prompts, tasks, variants
-from pipeline.config import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
-from pipeline.errors import PromptError
-from pipeline.prompts import PromptBuilder
-from pipeline.records import Item, Variant
+from pipeline import tasks
+from pipeline.core import dates
+from pipeline.core.errors import PromptError
+from pipeline.core.records import Item, Variant
+from pipeline.plan import stage as plan
+from pipeline.prompts import render as prompts
+from pipeline.prompts import variants
+from pipeline.prompts.render import PromptBuilder
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
 
 ITEM = Item(
     task="mmlu",
@@ -208,7 +212,7 @@ def test_a_date_that_merges_with_its_surroundings_is_found(builder: PromptBuilde
 
 
 def test_every_dated_prompt_of_every_task_passes_the_treatment_check(builder: PromptBuilder, simulated_spec: SweepSpec) -> None:
-    for asked in plan.gather(simulated_spec).asked:
+    for asked in plan.gather(simulated_spec).benchmarks:
         for item in asked.items[:3]:
             prompt = builder.item_prompt(asked.task, item, variant())
             outside, date = prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-12-31"], item.item_id)
@@ -219,7 +223,7 @@ def test_every_dated_prompt_of_every_task_passes_the_treatment_check(builder: Pr
 @pytest.mark.parametrize("name", ["mmlu", "humaneval"])
 def test_the_date_stands_where_the_placement_says(builder: PromptBuilder, simulated_spec: SweepSpec, placement: str, name: str) -> None:
     spec = simulated_spec.model_copy(update={"tasks": [TaskSpec(name=name, limit=2)], "allow_code_execution": True})
-    [asked] = plan.gather(spec).asked
+    [asked] = plan.gather(spec).benchmarks
     for item in asked.items:
         prompt, user = builder.item_prompt(asked.task, item, variant(placements=[placement])), asked.task.prompt(item).user.strip()
         assert (user in prompt.before) == (placement == "user_end")

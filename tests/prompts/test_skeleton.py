@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import skeleton
-from pipeline.variants import Message
+from pipeline.prompts import skeleton
+from pipeline.prompts.variants import Message
 
 FAMILIES = sorted((Path(__file__).parent / "templates").glob("*.jinja"))
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="<\ue000\ue001"), min_size=1, max_size=40).filter(str.strip)

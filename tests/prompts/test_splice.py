@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import asked, frames, variants
-from pipeline.conditions import PLACEMENTS
-from pipeline.config import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
-from pipeline.dates import DATE_FORMATS
-from pipeline.prompts import ItemPrompt, PromptBuilder
-from pipeline.proofs import rendered
-from pipeline.splice import Splicer
+from pipeline.core import tables
+from pipeline.core.conditions import PLACEMENTS
+from pipeline.core.dates import DATE_FORMATS
+from pipeline.plan import benchmarks
+from pipeline.plan.checks import rendered
+from pipeline.prompts import variants
+from pipeline.prompts.render import ItemPrompt, PromptBuilder
+from pipeline.prompts.splice import Splicer
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
 
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 3, 5), datetime.date(2024, 12, 31)]
 TEXTS = [day.isoformat() for day in DAYS]
@@ -30,7 +32,7 @@ def check(builder: PromptBuilder, splicer: Splicer, prompts: list[ItemPrompt], t
     spliced = splicer.splice(prompts, texts)
     for (number, prompt), text in itertools.product(enumerate(prompts), texts):
         expected = builder.encode(prompt.text(text))
-        assert spliced.compose(number, text) == (expected, frames.prompt_hash(expected))
+        assert spliced.compose(number, text) == (expected, tables.prompt_hash(expected))
         assert len(expected) <= spliced.longest(number, texts)
     return len(spliced.whole)
 
@@ -45,7 +47,7 @@ def test_spliced_ids_are_those_of_the_whole_prompt(
     conditions = ConditionsSpec(placements=[placement], wordings=["none", "expert"], locations=["none", "sao_paulo"])
     found = variants.variants(CalendarSpec(dates=DAYS, formats=[date_format]), conditions)
     for name, style in tasks:
-        benchmark = asked.load(TaskSpec(name=name, style=style, limit=6), simulated_spec.data_root)
+        benchmark = benchmarks.load(TaskSpec(name=name, style=style, limit=6), simulated_spec.data_root)
         for _, same in itertools.groupby(sorted(found, key=lambda v: (v.date is None, v.condition)), key=lambda v: v.condition):
             members = list(same)
             prompts = rendered(builder, benchmark, members[0], in_full=True)
@@ -80,7 +82,7 @@ def test_a_tokenizer_that_joins_across_the_cuts_is_noticed_and_not_spliced(build
 
 
 def test_a_control_shares_its_tail_with_dated_prompts(builder: PromptBuilder, simulated_spec: SweepSpec) -> None:
-    splicer, benchmark = Splicer(builder), asked.load(TaskSpec(name="mmlu", limit=4), simulated_spec.data_root)
+    splicer, benchmark = Splicer(builder), benchmarks.load(TaskSpec(name="mmlu", limit=4), simulated_spec.data_root)
     control, *dated = variants.variants(CalendarSpec(dates=DAYS), ConditionsSpec())
     tails = splicer.splice(rendered(builder, benchmark, dated[0], in_full=True), TEXTS).tails
     prompts = rendered(builder, benchmark, control, in_full=True)

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import conditions, dates, variants
-from pipeline.config import CalendarSpec, ConditionsSpec, TemplateSpec
-from pipeline.records import CONTROL, Variant
+from pipeline.core import conditions, dates
+from pipeline.core.records import CONTROL, Variant
+from pipeline.prompts import variants
+from pipeline.settings.schema import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.tasks import Prompt
 
 CALENDAR = CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 1, 10), formats=["iso", "day_month_year"], placebo=2)

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import analyses, conditions, registry, report, store
+from pipeline import analyses, report, store
+from pipeline.core import conditions, registry
 from pipeline.report import charts, page, terminal, wording
 from tests.synthetic import Run, conditions_of, evidence_of
 

@@ -7,7 +7,7 @@ answers rightly otherwise.
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
-from pipeline.sandbox import UnitTests
+from pipeline.sandbox.run import UnitTests
 
 TESTS = UnitTests(source="for n in range(3, 9):\n    assert f(n) == n * n + 1\n", functions=["f"])
 SOUND = "def f(n):\n    return n * n + 1\n"

@@ -17,11 +17,12 @@ from statistics import median
 
 import pytest
 
-from pipeline import _forkserver, _launch, sandbox
-from pipeline._confined import kernel
-from pipeline._launch import Limits
-from pipeline.sandbox import ExecutionResult
-from tests.attacks import ATTACKS, SOUND, TESTS, VERDICTS, Attack
+from pipeline.sandbox import fork_server, launch
+from pipeline.sandbox import run as sandbox
+from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.launch import Limits
+from pipeline.sandbox.run import ExecutionResult
+from tests.sandbox.attacks import ATTACKS, SOUND, TESTS, VERDICTS, Attack
 
 MODES: list[tuple[str, ...]] = [("namespaces", "landlock"), ("namespaces",), ("bubblewrap", "landlock"), ("landlock",), ()]
 LIMITS = Limits(timeout_s=6.0, cpu_limit_s=1, memory_mib=256)
@@ -78,8 +79,8 @@ class Ground:
             kernel.libc.syscall(kernel.KEYCTL, kernel.KEYCTL_JOIN_SESSION_KEYRING, None)
             add_key = {250: 248, 219: 217}[kernel.KEYCTL]
             kernel.libc.syscall(add_key, b"user", self.mark.encode(), b"secret", ctypes.c_size_t(6), -3)
-        self.child = folder / self.mark / "pipeline/_confined/__main__.py"
-        shutil.copytree(_launch._CHILD.parent, self.child.parent)
+        self.child = folder / self.mark / "pipeline/sandbox/confined/__main__.py"
+        shutil.copytree(launch._CHILD.parent, self.child.parent)
         (self.child.parent.parent / "__init__.py").touch()
 
     def constants(self) -> str:
@@ -136,14 +137,14 @@ def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
 def siege(mode: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
     with pytest.MonkeyPatch.context() as patch:
         ground = Ground(tmp_path_factory.mktemp("ground"))
-        environment = _launch.environment
-        patch.setattr(_launch, "SHARED", _forkserver.Shared())
-        patch.setattr(_launch, "_CHILD", ground.child)
-        patch.setattr(_launch, "environment", lambda folder: {**environment(folder), "MARKED": ground.mark})
+        environment = launch.environment
+        patch.setattr(launch, "SHARED", fork_server.Shared())
+        patch.setattr(launch, "_CHILD", ground.child)
+        patch.setattr(launch, "environment", lambda folder: {**environment(folder), "MARKED": ground.mark})
         patch.setattr(tempfile, "tempdir", str(ground.temporary))
         patch.setenv("SECRET", "SECRET of the user")
         yield besiege(mode, ground)
-        _launch.SHARED.close()
+        launch.SHARED.close()
 
 
 def besiege(mode: tuple[str, ...], ground: Ground) -> Siege:
@@ -171,7 +172,7 @@ def besiege(mode: tuple[str, ...], ground: Ground) -> Siege:
         fds=(fds, num_fds()),
         peak_kib=(peak_kib, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss),
         processes=ground.processes(),
-        server=_launch.SHARED._server._process.pid if _launch.SHARED._server else None,
+        server=launch.SHARED._server._process.pid if launch.SHARED._server else None,
         files=ground.files(),
         packets=ground.packets(),
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline._confined import plain
+from pipeline.sandbox.confined import plain
 
 SIMPLE = (
     st.none()

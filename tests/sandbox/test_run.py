@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import _forkserver, _launch, _verdict, sandbox
-from pipeline._confined import kernel
-from pipeline._launch import Limits
-from pipeline.sandbox import ExecutionResult, UnitTests
+from pipeline.sandbox import fork_server, launch, verdict
+from pipeline.sandbox import run as sandbox
+from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.launch import Limits
+from pipeline.sandbox.run import ExecutionResult, UnitTests
 
 Run = Callable[..., ExecutionResult]
 LAYERS = sorted({sandbox.layers(), ()}, reverse=True)
@@ -244,7 +245,7 @@ def test_only_an_end_that_may_have_come_from_outside_is_a_disturbance(ending: st
 
 
 @pytest.mark.parametrize(
-    ("records", "in_time", "verdict"),
+    ("records", "in_time", "expected"),
     [
         ("", False, ("broken", "it had not started at the deadline", True)),
         ("", True, ("broken", "its tester died", True)),
@@ -257,10 +258,10 @@ def test_only_an_end_that_may_have_come_from_outside_is_a_disturbance(ending: st
         ("N started \nN passed \n", False, ("passed", "", False)),
     ],
 )
-def test_records_are_judged_by_whether_the_program_had_started(records: str, in_time: bool, verdict: tuple[str, str, bool]) -> None:
-    found = _verdict.of(records.replace("N ", "nonce ").encode(), "nonce", in_time)
-    assert (found.status, found.was_disturbed) == (verdict[0], verdict[2])
-    assert verdict[1] in found.detail
+def test_records_are_judged_by_whether_the_program_had_started(records: str, in_time: bool, expected: tuple[str, str, bool]) -> None:
+    found = verdict.of(records.replace("N ", "nonce ").encode(), "nonce", in_time)
+    assert (found.status, found.was_disturbed) == (expected[0], expected[2])
+    assert expected[1] in found.detail
 
 
 def test_huge_output_is_discarded(run: Run) -> None:
@@ -343,7 +344,7 @@ def test_where_the_caller_is_root_programs_are_nobody() -> None:
 
 
 def test_bubblewrap_gets_a_command_that_hides_all_but_the_interpreter() -> None:
-    command = _launch.bubblewrap()
+    command = launch.bubblewrap()
     binds = [command[i + 1 : i + 3] for i, word in enumerate(command) if word in ("--ro-bind", "--dev-bind")]
     assert Path(command[0]).name == "bwrap" and command[-1] == "--"
     assert {"--unshare-all", "--die-with-parent", "--cap-drop"} <= set(command)
@@ -389,14 +390,14 @@ def test_a_set_has_one_order_in_all_runs(run: Run) -> None:
 
 
 def test_packages_of_the_harness_cannot_be_imported(run: Run) -> None:
-    for name in ("polars", "pipeline", "_confined", "stats"):
+    for name in ("polars", "pipeline", "confined", "stats"):
         assert "ModuleNotFoundError" in run(f"import {name}").detail
 
 
 @pytest.mark.parametrize("layers", [(), ("landlock",), ("namespaces",)])
 def test_what_the_sandbox_cannot_start_is_broken_not_failed(layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_launch, "_CHILD", Path("/nonexistent/child.py"))
-    monkeypatch.setattr(_launch, "SHARED", _forkserver.Shared())
+    monkeypatch.setattr(launch, "_CHILD", Path("/nonexistent/child.py"))
+    monkeypatch.setattr(launch, "SHARED", fork_server.Shared())
     result = run_with(layers, "x = 1")
     assert result.status == "broken"
     assert "No such file" in result.detail
@@ -406,23 +407,23 @@ def test_what_the_sandbox_cannot_start_is_broken_not_failed(layers: tuple[str, .
 def test_a_layer_that_cannot_be_set_up_is_broken_not_weaker(
     layers: tuple[str, ...], wall: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(_launch._CHILD.parent, tmp_path / "pipeline/_confined")
+    shutil.copytree(launch._CHILD.parent, tmp_path / "pipeline/sandbox/confined")
     (tmp_path / "pipeline/__init__.py").touch()
-    child = tmp_path / "pipeline/_confined/__main__.py"
+    child = tmp_path / "pipeline/sandbox/confined/__main__.py"
     source = (child.parent / "kernel.py").read_text().replace(wall, f"{wall}(*_): raise OSError('no such wall')\ndef unused")
     (child.parent / "kernel.py").write_text(source)
-    monkeypatch.setattr(_launch, "_CHILD", child)
-    monkeypatch.setattr(_launch, "SHARED", _forkserver.Shared())
+    monkeypatch.setattr(launch, "_CHILD", child)
+    monkeypatch.setattr(launch, "SHARED", fork_server.Shared())
     result = run_with(layers, "x = 1")
     assert (result.status, result.limit) == ("broken", "")
     assert "no such wall" in result.detail or sandbox._trial(layers)
-    _launch.SHARED.close()
+    launch.SHARED.close()
 
 
 @needs("namespaces")
 def test_a_fork_server_that_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = _forkserver.Shared()
-    monkeypatch.setattr(_launch, "SHARED", shared)
+    shared = fork_server.Shared()
+    monkeypatch.setattr(launch, "SHARED", shared)
     assert run_with(("namespaces",), "x = 1").status == "passed"
     assert shared._server is not None
     shared._server._process.kill()
@@ -433,8 +434,8 @@ def test_a_fork_server_that_died_is_started_again(monkeypatch: pytest.MonkeyPatc
 
 @needs("namespaces")
 def test_a_request_that_finds_no_room_leaves_the_fork_server_to_the_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared, send_fds, full = _forkserver.Shared(), socket.send_fds, [True]  # full once
-    monkeypatch.setattr(_launch, "SHARED", shared)
+    shared, send_fds, full = fork_server.Shared(), socket.send_fds, [True]  # full once
+    monkeypatch.setattr(launch, "SHARED", shared)
 
     def send(*arguments: Any) -> int:
         if full and full.pop():
@@ -457,9 +458,9 @@ def test_a_system_without_such_sockets_has_no_fork_server_but_other_layers(monke
     def refuse(*_: Any) -> None:
         raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
 
-    monkeypatch.setattr(_forkserver, "socket", SimpleNamespace(socketpair=refuse, AF_UNIX=1, SOCK_SEQPACKET=5))
-    with pytest.raises(_forkserver.ForkServerError, match="Protocol not supported"):
-        _forkserver.ForkServer(["true"], {})
+    monkeypatch.setattr(fork_server, "socket", SimpleNamespace(socketpair=refuse, AF_UNIX=1, SOCK_SEQPACKET=5))
+    with pytest.raises(fork_server.ForkServerError, match="Protocol not supported"):
+        fork_server.ForkServer(["true"], {})
 
 
 def test_another_system_is_asked_for_nothing_of_linux(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +473,7 @@ def test_another_system_is_asked_for_nothing_of_linux(monkeypatch: pytest.Monkey
 @needs("namespaces")
 def test_the_fork_server_ends_with_its_caller_however_that_ends() -> None:
     script = (
-        "import os, signal\nfrom pipeline import sandbox\nsandbox.run('x = 1')\n"
+        "import os, signal\nfrom pipeline.sandbox import run as sandbox\nsandbox.run('x = 1')\n"
         "print(sandbox._launch.SHARED._server._process.pid, flush=True)\n"
     )
     for ending in ("pass", "os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)"):
@@ -500,7 +501,7 @@ def test_each_layer_is_offered_with_a_reason_or_what_it_brings() -> None:
 
 
 def test_a_layer_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
+    monkeypatch.setattr(launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
     sandbox._trial.cache_clear()
     found = {offer.layer: offer for offer in sandbox.offers()}["bubblewrap"]
     sandbox._trial.cache_clear()
@@ -561,7 +562,7 @@ def test_programs_run_under_the_layers_that_were_asked_for(layers: tuple[str, ..
 
 
 def test_layers_that_were_asked_for_and_do_not_work_break_the_run(forgotten: pytest.MonkeyPatch) -> None:
-    forgotten.setattr(_launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
+    forgotten.setattr(launch, "bubblewrap", lambda: ["/nonexistent/bwrap"])
     sandbox.use(("bubblewrap",))
     result = sandbox.run("x = 1")
     assert (result.status, "No such file" in result.detail) == ("broken", True)

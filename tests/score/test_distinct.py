@@ -6,30 +6,31 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import chunks, frames
-from pipeline.config import SweepSpec
-from pipeline.store import Run
+from pipeline.core import tables
+from pipeline.score import distinct
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 
 @pytest.mark.parametrize(("chunk_rows", "band"), [(1, 1), (5, 30), (7, 10_000), (1_000, 1)])
 def test_chunks_hold_each_distinct_output_once_however_they_are_cut(
     simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, chunk_rows: int, band: int
 ) -> None:
-    monkeypatch.setattr(chunks, "chunk_rows", lambda task: chunk_rows)
-    monkeypatch.setattr(chunks, "_band_completions", lambda task: band)
-    cut = list(chunks.chunks(simulated_run, simulated_spec))
-    pairs = list(chunks.with_outputs(simulated_run, cut))
+    monkeypatch.setattr(distinct, "chunk_rows", lambda task: chunk_rows)
+    monkeypatch.setattr(distinct, "_band_completions", lambda task: band)
+    cut = list(distinct.chunks(simulated_run, simulated_spec))
+    pairs = list(distinct.with_outputs(simulated_run, cut))
     assert [c for c, _ in pairs] == cut
     assert [part.rows.height for _, part in pairs] == [c.size for c in cut]
     assert max(c.size for c in cut) <= chunk_rows
     assert len({c.path for c in cut} | {c.sums_path for c in cut}) == 2 * len(cut)
     completions = simulated_run.completions().collect()
-    wanted = [*frames.OUTPUT_KEY, "text", "label_logprobs"]
+    wanted = [*tables.OUTPUT_KEY, "text", "label_logprobs"]
     found = pl.concat([part.rows for _, part in pairs])
     for task in simulated_spec.tasks:
         mine, asked = found.filter(task=task.name), simulated_run.plan_table("items").filter(task=task.name)
         rank = {item: number for number, item in enumerate(asked["item_id"])}
-        expected = completions.filter(task=task.name).unique(frames.OUTPUT_KEY).sort(pl.col("item_id").replace_strict(rank), "output_id")
+        expected = completions.filter(task=task.name).unique(tables.OUTPUT_KEY).sort(pl.col("item_id").replace_strict(rank), "output_id")
         assert mine.select(wanted).equals(expected.select(wanted))
     for chunk, part in pairs:
         items = simulated_run.plan_table("items").filter(task=chunk.task.name)["item_id"]
@@ -40,35 +41,35 @@ def test_chunks_hold_each_distinct_output_once_however_they_are_cut(
 def test_every_completion_is_with_the_output_that_it_gave(
     simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, chunk_rows: int
 ) -> None:
-    monkeypatch.setattr(chunks, "chunk_rows", lambda task: chunk_rows)
-    cut = list(chunks.chunks(simulated_run, simulated_spec))
+    monkeypatch.setattr(distinct, "chunk_rows", lambda task: chunk_rows)
+    cut = list(distinct.chunks(simulated_run, simulated_spec))
     given = []
-    for chunk, part in chunks.with_outputs(simulated_run, cut):
+    for chunk, part in distinct.with_outputs(simulated_run, cut):
         assert part.given.height == chunk.num_completions
-        numbered = part.rows.select(*frames.OUTPUT_KEY, pl.row_index("output").cast(pl.Int64))
+        numbered = part.rows.select(*tables.OUTPUT_KEY, pl.row_index("output").cast(pl.Int64))
         given.append(part.given.join(numbered, on="output").with_columns(pl.col("variant").cast(pl.String)))
-    key = [*frames.ROW_KEY, "output_id"]
+    key = [*tables.ROW_KEY, "output_id"]
     assert pl.concat(given).select(key).sort(key).equals(simulated_run.completions().select(key).sort(key).collect())
 
 
 def test_a_chunk_is_read_without_those_around_it(simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "chunk_rows", lambda task: 3)
-    cut = list(chunks.chunks(simulated_run, simulated_spec))
-    together = {c.path: part for c, part in chunks.with_outputs(simulated_run, cut)}
-    for chunk, part in chunks.with_outputs(simulated_run, cut[::2]):
+    monkeypatch.setattr(distinct, "chunk_rows", lambda task: 3)
+    cut = list(distinct.chunks(simulated_run, simulated_spec))
+    together = {c.path: part for c, part in distinct.with_outputs(simulated_run, cut)}
+    for chunk, part in distinct.with_outputs(simulated_run, cut[::2]):
         assert part.rows.equals(together[chunk.path].rows)
         assert part.given.equals(together[chunk.path].given)
 
 
 def test_who_gave_an_output_decides_its_sums_and_not_its_scores(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
     copied = Run(shutil.copytree(simulated_run.folder, tmp_path / "run"))
-    before = {c.path.name: c.sums_path.name for c in chunks.chunks(copied, simulated_spec)}
+    before = {c.path.name: c.sums_path.name for c in distinct.chunks(copied, simulated_spec)}
     shard, first, second = two_outputs_of_one_item(copied)
     rows = pl.read_parquet(shard)
     swapped = rows["variant"].to_list()
     swapped[first], swapped[second] = swapped[second], swapped[first]
     rows.with_columns(variant=pl.Series(swapped)).write_parquet(shard)
-    after = {c.path.name: c.sums_path.name for c in chunks.chunks(copied, simulated_spec)}
+    after = {c.path.name: c.sums_path.name for c in distinct.chunks(copied, simulated_spec)}
     assert after.keys() == before.keys()
     assert sum(after[name] != before[name] for name in before) == 1
 

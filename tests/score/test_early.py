@@ -7,10 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import cluster, early, score
-from pipeline.config import SweepSpec
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import cluster, score
+from pipeline.core.progress import Reporter
+from pipeline.score import early
+from pipeline.settings.schema import SweepSpec
+from pipeline.store.run_folder import Run
 
 TEXTS = ["gsm8k.zero_shot", "wmt16_en_de.zero_shot"]
 

@@ -9,18 +9,21 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import chunks, cluster, frames, judge, metrics, score, stages, tasks
-from pipeline.config import SweepSpec, TaskSpec
-from pipeline.errors import ConfigError, StoreError
-from pipeline.progress import Reporter
-from pipeline.records import Score
-from pipeline.store import Run
+from pipeline import cluster, metrics, score, tasks
+from pipeline import sweep as stages
+from pipeline.core import tables
+from pipeline.core.errors import ConfigError, StoreError
+from pipeline.core.progress import Reporter
+from pipeline.core.records import Score
+from pipeline.score import distinct, evaluate
+from pipeline.settings.schema import SweepSpec, TaskSpec
+from pipeline.store.run_folder import Run
 
 
 def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
     """All outputs that are scored for one task, in the order of their chunks, with their items' columns."""
-    cut = [c for c in chunks.chunks(run, spec) if c.task.name == name]
-    return pl.concat([part.rows for _, part in chunks.with_outputs(run, cut)]).join(run.plan_table("items"), on=["task", "item_id"])
+    cut = [c for c in distinct.chunks(run, spec) if c.task.name == name]
+    return pl.concat([part.rows for _, part in distinct.with_outputs(run, cut)]).join(run.plan_table("items"), on=["task", "item_id"])
 
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
@@ -34,12 +37,12 @@ def copied(simulated_run: Run, tmp_path: Path) -> Run:
 
 def test_each_distinct_output_has_one_score_per_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     scores = simulated_run.scores().collect()
-    assert scores.schema == frames.schema(Score)
-    outputs = simulated_run.completions().select(frames.OUTPUT_KEY).unique().collect()
+    assert scores.schema == tables.schema(Score)
+    outputs = simulated_run.completions().select(tables.OUTPUT_KEY).unique().collect()
     for task in simulated_spec.tasks:
         for name in tasks.get(task.name, task.style).metrics:
-            mine = scores.filter(task=task.name, metric=name).select(frames.OUTPUT_KEY)
-            assert mine.sort(frames.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(frames.OUTPUT_KEY))
+            mine = scores.filter(task=task.name, metric=name).select(tables.OUTPUT_KEY)
+            assert mine.sort(tables.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(tables.OUTPUT_KEY))
 
 
 def test_outputs_that_repeat_over_dates_are_scored_once(simulated_run: Run, simulated_spec: SweepSpec) -> None:
@@ -51,7 +54,7 @@ def test_a_score_is_what_task_and_metric_say_of_the_output(simulated_run: Run, s
     outputs = outputs_of(simulated_run, simulated_spec, "gsm8k")
     scores = simulated_run.scores().filter(pl.col("task") == "gsm8k").collect()
     for row in outputs.iter_rows(named=True):
-        [item] = frames.to_records(tasks.Item, outputs.filter(output_id=row["output_id"], item_id=row["item_id"]))
+        [item] = tables.to_records(tasks.Item, outputs.filter(output_id=row["output_id"], item_id=row["item_id"]))
         answer = tasks.get("gsm8k").extract(item, row["text"])
         expected = metrics.get("accuracy").segment(item, answer)
         stored = scores.filter(item_id=row["item_id"], output_id=row["output_id"]).row(0, named=True)
@@ -126,7 +129,7 @@ def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spe
     def score_rows(work: score.Work, rows: pl.DataFrame) -> pl.DataFrame:
         if deadly in rows["output_id"]:
             os._exit(1)
-        return judge.scores(rows, work.items, work.signatures)
+        return evaluate.scores(rows, work.items, work.signatures)
 
     def score_chunk(work: score.Work) -> None:
         work.write(score_rows(work, work.unknown()))
@@ -182,7 +185,7 @@ def test_a_worker_that_dies_once_costs_nothing(
             died.touch()
             os._exit(1)
         new = work.unknown()
-        work.write(judge.scores(new, work.items, work.signatures))
+        work.write(evaluate.scores(new, work.items, work.signatures))
 
     monkeypatch.setattr(score, "score_chunk", score_chunk)
     for path in before:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import narrowing, settings
-from pipeline.errors import ConfigError
-from tests.test_settings import GOOD, write
+from pipeline import settings
+from pipeline.core.errors import ConfigError
+from tests.settings.test_load import GOOD, write
 
 
 def test_narrowing_keeps_what_it_narrowed(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD + "limit = 5\n"))
-    narrowed = narrowing.narrow(spec, limit=9, days="2024-03-01..2024-03-03", models=None, tasks="mmlu")
+    narrowed = settings.narrow(spec, limit=9, days="2024-03-01..2024-03-03", models=None, tasks="mmlu")
     assert narrowed.tasks[0].limit == 5, "a limit never widens a sweep"
     assert narrowed.calendar.days() == [datetime.date(2024, 3, d) for d in (1, 2, 3)]
     assert narrowed.narrowing == {"--limit": "9", "--dates": "2024-03-01..2024-03-03", "--tasks": "mmlu"}
@@ -20,7 +20,7 @@ def test_narrowing_keeps_what_it_narrowed(tmp_path: Path) -> None:
 
 def test_a_number_of_dates_is_spread_over_the_calendar(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
-    days = narrowing.narrow(spec, days="4").calendar.days()
+    days = settings.narrow(spec, days="4").calendar.days()
     assert [d.month for d in days] == [1, 4, 7, 10]
 
 
@@ -39,22 +39,22 @@ def test_a_number_of_dates_is_spread_over_the_calendar(tmp_path: Path) -> None:
 def test_narrowing_to_what_is_not_there_is_refused(tmp_path: Path, option: str, value: object, word: str) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     with pytest.raises(ConfigError, match=word):
-        narrowing.narrow(spec, **{option: value})  # type: ignore[arg-type]
+        settings.narrow(spec, **{option: value})  # type: ignore[arg-type]
 
 
 def test_a_task_can_be_chosen_in_one_style(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD + '[[tasks]]\nname = "mmlu"\nstyle = "cot"\n'))
-    assert [t.style for t in narrowing.narrow(spec, tasks="mmlu").tasks] == ["zero_shot", "cot"]
-    assert [t.style for t in narrowing.narrow(spec, tasks="mmlu.cot").tasks] == ["cot"]
+    assert [t.style for t in settings.narrow(spec, tasks="mmlu").tasks] == ["zero_shot", "cot"]
+    assert [t.style for t in settings.narrow(spec, tasks="mmlu.cot").tasks] == ["cot"]
 
 
 def test_a_sweep_can_be_asked_of_another_model(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
-    [model] = narrowing.narrow(spec, models="smollm2-135m-instruct").models
+    [model] = settings.narrow(spec, models="smollm2-135m-instruct").models
     assert model.name == "smollm2-135m-instruct"
     path = tmp_path / "mine.toml"
     path.write_text('name = "mine"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n')
-    assert [m.name for m in narrowing.narrow(spec, models=f"simulated,{path}").models] == ["simulated", "mine"]
+    assert [m.name for m in settings.narrow(spec, models=f"simulated,{path}").models] == ["simulated", "mine"]
 
 
 def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -62,40 +62,40 @@ def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('name = "simulated"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n')
     with pytest.raises(ConfigError, match=r"--models.*two model files say name = 'simulated'"):
-        narrowing.narrow(spec, models=f"simulated,{path}")
+        settings.narrow(spec, models=f"simulated,{path}")
 
 
 def test_no_dates_leaves_the_control(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
-    assert narrowing.narrow(spec, days="0").calendar.days() == []
+    assert settings.narrow(spec, days="0").calendar.days() == []
 
 
 def test_a_chosen_day_is_asked_in_every_year_of_the_sweep(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD + "[calendar]\nyears = [2023, 2025]\n"))
     assert len(spec.calendar.days()) == 2 * 365
-    days = narrowing.narrow(spec, days="2024-03-05").calendar.days()
+    days = settings.narrow(spec, days="2024-03-05").calendar.days()
     assert days == [datetime.date(2023, 3, 5), datetime.date(2025, 3, 5)]
 
 
 def test_an_engine_setting_gets_a_name_of_its_own_unless_it_is_given_one(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
-    engine = narrowing.set_engine(spec, "max_num_seqs=4, dtype=float16").engine
+    engine = settings.set_engine(spec, "max_num_seqs=4, dtype=float16").engine
     assert (engine.max_num_seqs, engine.dtype, engine.name) == (4, "float16", "max_num_seqs-4-dtype-float16")
-    assert narrowing.set_engine(spec, "name=a100").engine.name == "a100"
-    assert narrowing.set_engine(spec, None) is spec
+    assert settings.set_engine(spec, "name=a100").engine.name == "a100"
+    assert settings.set_engine(spec, None) is spec
 
 
 def test_settings_that_change_no_result_leave_the_name(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD + '[engine]\nname = "a100"\n'))
-    engine = narrowing.set_engine(spec, "replicas=2,threads=1").engine
+    engine = settings.set_engine(spec, "replicas=2,threads=1").engine
     assert (engine.replicas, engine.threads, engine.name) == (2, 1, "a100")
-    assert narrowing.set_engine(spec, "replicas=2,dtype=float16").engine.name == "dtype-float16"
+    assert settings.set_engine(spec, "replicas=2,dtype=float16").engine.name == "dtype-float16"
 
 
 @pytest.mark.parametrize(("given", "name"), [("4", "4"), ("2024-01-05", "2024-01-05"), ('"4"', "4"), ("true", "true"), ("1.50", "1.50")])
 def test_an_engine_name_is_text_whatever_it_looks_like(tmp_path: Path, given: str, name: str) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
-    assert narrowing.set_engine(spec, f"name={given},max_num_seqs=4").engine.name == name
+    assert settings.set_engine(spec, f"name={given},max_num_seqs=4").engine.name == name
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_an_engine_name_is_text_whatever_it_looks_like(tmp_path: Path, given: st
 def test_an_engine_setting_that_is_none_is_refused(tmp_path: Path, given: str, word: str) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     with pytest.raises(ConfigError, match=word):
-        narrowing.set_engine(spec, given)
+        settings.set_engine(spec, given)

@@ -15,12 +15,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import generate, places, score, stages, store
-from pipeline.config import SweepSpec
-from pipeline.errors import StoreError
-from pipeline.places import Place, Remote
-from pipeline.progress import Reporter
-from pipeline.store import Run
+from pipeline import generate, score, store
+from pipeline import sweep as stages
+from pipeline.core.errors import StoreError
+from pipeline.core.progress import Reporter
+from pipeline.settings.schema import SweepSpec
+from pipeline.store import places
+from pipeline.store.places import Place, Remote
+from pipeline.store.run_folder import Run
 
 JSON = st.recursive(
     st.integers() | st.text(max_size=5) | st.none(),

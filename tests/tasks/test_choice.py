@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import frames, tasks
-from pipeline.errors import DataError
-from pipeline.records import Item
+from pipeline import tasks
+from pipeline.core import tables
+from pipeline.core.errors import DataError
+from pipeline.core.records import Item
 from pipeline.tasks._choice import as_published, most_probable_label, question_block
 
 MMLU = tasks.get("mmlu")
@@ -194,7 +195,7 @@ def test_three_and_five_options_work_like_four(num_options: int) -> None:
 
 def test_answers_come_in_the_order_of_the_outputs() -> None:
     items = list(MMLU.items([ROW] * 3))
-    outputs = frames.from_records(Item, items).with_columns(
+    outputs = tables.from_records(Item, items).with_columns(
         text=pl.lit(""), label_logprobs=pl.Series([[-1.0, -2.0, -2.0, -2.0], [-2.0, -2.0, -2.0, -1.0], [-2.0, -1.0, -2.0, -2.0]])
     )
     assert MMLU.answers(outputs)["answer"].to_list() == ["A", "D", "B"]
@@ -205,7 +206,7 @@ OPTIONS = ["p", "q", "r", "s"]
 
 def _shown(items: list[Item], orders: list[int], labels: list[str]) -> pl.DataFrame:
     """What a model's choice of `labels` becomes when `items` were shown in `orders`."""
-    outputs = frames.from_records(Item, items).with_columns(option_order=pl.Series(orders, dtype=pl.Int64))
+    outputs = tables.from_records(Item, items).with_columns(option_order=pl.Series(orders, dtype=pl.Int64))
     return as_published(outputs, pl.DataFrame({"answer": labels, "rule": ["argmax"] * len(labels)}))
 
 
@@ -226,14 +227,14 @@ def test_no_answer_stays_none_in_every_order() -> None:
 
 
 def test_outputs_without_a_column_for_the_order_were_shown_as_published() -> None:
-    outputs = frames.from_records(Item, [_item(OPTIONS)])
+    outputs = tables.from_records(Item, [_item(OPTIONS)])
     shown = pl.DataFrame({"answer": ["C"], "rule": ["argmax"]})
     assert as_published(outputs, shown).equals(shown)
 
 
 def test_a_text_is_read_in_the_order_shown() -> None:
     task, item = tasks.get("mmlu", "cot"), _item(OPTIONS)
-    outputs = frames.from_records(Item, [item, item]).with_columns(
+    outputs = tables.from_records(Item, [item, item]).with_columns(
         option_order=pl.Series([0, 7], dtype=pl.Int64), text=pl.lit("The answer is B."), label_logprobs=pl.lit(None, pl.List(pl.Float64))
     )
     assert task.answers(outputs)["answer"].to_list() == ["B", "ABCD"[tasks.option_permutation(item, 7)[1]]]

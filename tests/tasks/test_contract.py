@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import dates, frames, metrics, registry, sources, tasks
-from pipeline.errors import ConfigError, DataError
-from pipeline.records import Item
+from pipeline import metrics, tasks
+from pipeline.core import dates, registry, tables
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.records import Item
+from pipeline.data import rows as sources
 from pipeline.tasks import _gpqa
 from pipeline.tasks._choice import MultipleChoice
 
@@ -21,7 +23,7 @@ NAMES = registry.names("tasks")
 CASES = [(name, style) for name in NAMES for style in registry.module("tasks", name).TASK.styles]
 SHOT_CASES = [(name, style) for name, style in CASES if tasks.get(name, style).num_shots]
 CHOICE_CASES = [(name, style) for name, style in CASES if issubclass(registry.module("tasks", name).TASK, MultipleChoice)]
-DEMO = str(Path(__file__).parent.parent / "configs" / "demo")
+DEMO = str(Path(__file__).parents[2] / "configs" / "demo")
 DATA = os.environ.get("DATESWEEP_DATA")
 REAL_SIZES = {
     "arc_challenge": 1_172,
@@ -91,7 +93,7 @@ def _prompt(task: tasks.Task, item: Item, root: str, option_order: int = 0) -> t
 def _outputs(task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0) -> pl.DataFrame:
     """What scoring gets when the model gave `outputs`: texts, or label vectors in which the given label stands out."""
     vectors = [[-0.1 if label == f" {output}" else -3.0 for label in task.labels(i)] for i, output in zip(items, outputs, strict=True)]
-    return frames.from_records(Item, items).with_columns(
+    return tables.from_records(Item, items).with_columns(
         option_order=pl.lit(option_order, pl.Int64),
         text=pl.Series(outputs, dtype=pl.String) if task.kind == "text" else pl.lit(""),
         label_logprobs=pl.Series(vectors, dtype=pl.List(pl.Float64)),
@@ -182,7 +184,7 @@ def test_the_real_split_is_whole_and_as_large_as_the_papers(name: str) -> None:
 @every_name
 def test_items_survive_a_frame(name: str, root: str) -> None:
     items = _items(name, root)
-    assert list(tasks.items_of(frames.from_records(Item, items))) == items
+    assert list(tasks.items_of(tables.from_records(Item, items))) == items
 
 
 @every_data

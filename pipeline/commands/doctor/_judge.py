@@ -6,8 +6,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from pipeline.doctor._finding import Finding
-from pipeline.errors import nearest
+from pipeline.commands.doctor._finding import Finding
+from pipeline.core.errors import nearest
 
 GIB = 1 << 30
 GB = 10**9

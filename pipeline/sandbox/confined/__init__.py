@@ -1,7 +1,7 @@
 """The inside of the sandbox: what runs in processes of their own, never in the caller's. The standard library alone is imported here.
 
-    python -P -s -S -B _confined serve                                    <>control socket
-    python -P -s -S -B _confined once LAYERS LIMITS TESTS_FD  <program    >records
+    python -P -s -S -B confined serve                                    <>control socket
+    python -P -s -S -B confined once LAYERS LIMITS TESTS_FD  <program    >records
 
 Four kinds of process, each the child of the one before:
 

@@ -1,4 +1,4 @@
-"""Starts a fork server or one tester; see `pipeline/_confined/__init__.py`."""
+"""Starts a fork server or one tester; see `pipeline/sandbox/confined/__init__.py`."""
 
 # ruff: noqa: PTH100, PTH120
 
@@ -6,10 +6,10 @@ import os
 import socket
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
 
-from pipeline._confined import kernel, server
-from pipeline._confined.tester import Request, be_tester
+from pipeline.sandbox.confined import kernel, server
+from pipeline.sandbox.confined.tester import Request, be_tester
 
 del sys.path[0]  # whatever lies beside the package is not for programs to import
 

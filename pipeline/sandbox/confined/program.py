@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from pipeline._confined import kernel, plain
+from pipeline.sandbox.confined import kernel, plain
 
 MAX_DETAIL = 300
 _MAX_FDS = 4096

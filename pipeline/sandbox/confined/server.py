@@ -9,9 +9,9 @@ import os
 import signal
 import socket
 
-from pipeline._confined import kernel
-from pipeline._confined.program import describe
-from pipeline._confined.tester import Request, be_tester, play
+from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.confined.program import describe
+from pipeline.sandbox.confined.tester import Request, be_tester, play
 
 PRELOADED = (
     "bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math operator random re statistics "

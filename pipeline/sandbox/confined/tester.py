@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pipeline._confined import kernel, plain
-from pipeline._confined.program import be_program, describe
+from pipeline.sandbox.confined import kernel, plain
+from pipeline.sandbox.confined.program import be_program, describe
 
 GRACE_S = 2
 """How long the tester may take to clear up after the deadline before the kernel ends it."""
