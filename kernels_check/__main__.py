@@ -10,9 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from kernels_check import engine as engine_check
-from kernels_check import ops as ops_check
-from kernels_check import verdict
+from kernels_check import engine as engine_check, ops as ops_check, verdict
 from pipeline import settings
 from pipeline.core.errors import ConfigError, EngineError, PipelineError, nearest
 from pipeline.core.quiet import output_to
@@ -28,26 +26,46 @@ Device = Literal["auto", "cpu", "gpu"]
 @app.command()
 def check(
     ops: Annotated[bool, typer.Option(help="Check single kernels of torch.")] = True,
-    engine: Annotated[bool, typer.Option(help="Check completions of the real engine, which takes a minute or two on a CPU.")] = True,
-    model: Annotated[str, typer.Option(help="A model file, or the name of one in configs/models.")] = "smollm2-135m-instruct",
-    device: Annotated[Device, typer.Option(help="Where to run; auto takes a GPU if there is one.")] = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write everything measured here.")] = None,
+    engine: Annotated[
+        bool,
+        typer.Option(
+            help="Check completions of the real engine, which takes a minute or two on a CPU."
+        ),
+    ] = True,
+    model: Annotated[
+        str, typer.Option(help="A model file, or the name of one in configs/models.")
+    ] = "smollm2-135m-instruct",
+    device: Annotated[
+        Device, typer.Option(help="Where to run; auto takes a GPU if there is one.")
+    ] = "auto",
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Also write everything measured here."),
+    ] = None,
 ) -> None:
     """Is the hardware, and the engine on it, deterministic enough for a date sweep?
 
-    Compares, bit by bit, a row alone with the same row in batches, and completions under several schedules.
+    Compares, bit by bit, a row alone with the same row in batches, and completions under several
+    schedules.
 
     Exit status: 0 everything is equal, 1 something differs, 2 the check could not run.
     """
     if not (ops or engine):
-        raise ConfigError("--no-ops and --no-engine leave nothing to check; give one of them at most")
+        raise ConfigError(
+            "--no-ops and --no-engine leave nothing to check; give one of them at most"
+        )
     if json_file is not None and not json_file.parent.is_dir():
-        raise ConfigError(f"--json: given {json_file}, but there is no folder {json_file.parent}; make it first")
+        raise ConfigError(
+            f"--json: given {json_file}, but there is no folder {json_file.parent}; make it first"
+        )
     spec = load_model(model) if engine else None
     findings = _measure(ops, spec, ops_check.find_device(device))
     _print(findings)
     if json_file is not None:
-        json_file.write_text(json.dumps(verdict.document(findings), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        json_file.write_text(
+            json.dumps(verdict.document(findings), indent=2, ensure_ascii=False, allow_nan=False)
+            + "\n"
+        )
     raise typer.Exit(0 if findings.all_equal else 1)
 
 
@@ -57,14 +75,23 @@ def load_model(name: str) -> ModelSpec:
     Raises:
         ConfigError: there is none, it has faults, or no engine would run it.
     """
-    path, known = Path(name) if name.endswith(".toml") else configs_folder() / "models" / f"{name}.toml", model_names()
+    path, known = (
+        Path(name) if name.endswith(".toml") else configs_folder() / "models" / f"{name}.toml",
+        model_names(),
+    )
     if not path.is_file():
-        raise ConfigError(f"--model: given {name!r}; allowed: a .toml file or one of {', '.join(known)}{nearest(name, known)}")
+        raise ConfigError(
+            f"--model: given {name!r}; allowed: a .toml file or one of "
+            f"{', '.join(known)}{nearest(name, known)}"
+        )
     faults = settings.Faults()
     spec = settings.load_model(path, faults)
     faults.raise_if_any()
     if spec is None or spec.backend != "vllm":
-        raise ConfigError(f'--model: {path} has backend = "simulated", which computes nothing; allowed: a model that vLLM runs')
+        raise ConfigError(
+            f'--model: {path} has backend = "simulated", which computes nothing; allowed: '
+            "a model that vLLM runs"
+        )
     return spec
 
 
@@ -83,20 +110,29 @@ def _measure(ops: bool, model: ModelSpec | None, device: str) -> verdict.Finding
             "hardware": {**facts["hardware"], **of_engine["hardware"]},
             "settings": of_engine["settings"],
         }
-    return verdict.Findings(ops=kernels, engine=rows, model=model.name if model else "", facts=facts)
+    return verdict.Findings(
+        ops=kernels, engine=rows, model=model.name if model else "", facts=facts
+    )
 
 
-def _measure_engine(model: ModelSpec, device: Literal["cpu", "gpu"]) -> tuple[list[engine_check.EngineRow], dict[str, Any]]:
+def _measure_engine(
+    model: ModelSpec, device: Literal["cpu", "gpu"]
+) -> tuple[list[engine_check.EngineRow], dict[str, Any]]:
     folder = checkpoints.folder(model, _say)
     log = Path(tempfile.mkdtemp(prefix="kernels_check-")) / "engine.log"
-    _say(f"starting vLLM on {model.name} and asking it under {len(engine_check.SCHEDULES) + 1} schedules (log: {log})")
+    _say(
+        f"starting vLLM on {model.name} and asking it under "
+        f"{len(engine_check.SCHEDULES) + 1} schedules (log: {log})"
+    )
     try:
         with output_to(log):
             asked = engine_check.requests(model, folder)
             engine = engine_check.start(model, folder, asked, device)
             return list(engine_check.check(engine, asked)), engine.facts()
     except Exception as error:
-        what = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
+        what = (
+            str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
+        )
         raise EngineError(f"{what}\nWhat vLLM said is in {log}") from error
 
 
@@ -104,7 +140,12 @@ def _facts(device: str) -> dict[str, Any]:
     import torch
 
     gpu = torch.cuda.get_device_name() if device == "cuda" else ""
-    hardware = {"processor": processor(), "gpu": gpu, "python": platform.python_version(), "threads": torch.get_num_threads()}
+    hardware = {
+        "processor": processor(),
+        "gpu": gpu,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
     return {"versions": {"torch": torch.__version__}, "hardware": hardware, "settings": {}}
 
 
@@ -112,7 +153,11 @@ def _print(findings: verdict.Findings) -> None:
     console = Console()
     for table in verdict.tables(findings):
         console.print(table)
-    console.print(verdict.conclusion(findings), style="green" if findings.all_equal else "yellow", highlight=False)
+    console.print(
+        verdict.conclusion(findings),
+        style="green" if findings.all_equal else "yellow",
+        highlight=False,
+    )
 
 
 def _say(text: str) -> None:
@@ -120,7 +165,9 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Run the command. Whatever keeps it from an answer ends with status 2, since 1 says that something differs."""
+    """Run the command. Whatever keeps it from an answer ends with status 2, since 1 says that
+    something differs.
+    """
     try:
         app()
     except PipelineError as error:

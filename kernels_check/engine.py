@@ -1,7 +1,8 @@
-"""The engine: do completions depend on who shares the batch, on the order of work, or on the prefix cache?
+"""The engine: do completions depend on who shares the batch, on the order of work, or on the prefix
+cache?
 
-The same requests, label and text ones together as in a sweep, are answered under several schedules. One at a time with a cold cache is
-what the others are compared with.
+The same requests, label and text ones together as in a sweep, are answered under several schedules.
+One at a time with a cold cache is what the others are compared with.
 """
 
 import datetime
@@ -23,15 +24,25 @@ from pipeline.settings import CalendarSpec, ConditionsSpec, EngineSpec, ModelSpe
 
 DATES = (datetime.date(2024, 1, 1), datetime.date(2024, 5, 17), datetime.date(2024, 10, 30))
 MAX_TOKENS = 16
-"""Length of a greedy text; where two of its tokens are nearly as likely, one changed bit sends it another way."""
+"""Length of a greedy text; where two of its tokens are nearly as likely, one changed bit sends it
+another way."""
 
 CHOICES = (
-    ("Which gas do green plants take up to make sugar?", ("Oxygen", "Carbon dioxide", "Nitrogen", "Helium")),
-    ("A train covers 180 km in 2 hours. What is its mean speed?", ("60 km/h", "90 km/h", "180 km/h", "360 km/h")),
+    (
+        "Which gas do green plants take up to make sugar?",
+        ("Oxygen", "Carbon dioxide", "Nitrogen", "Helium"),
+    ),
+    (
+        "A train covers 180 km in 2 hours. What is its mean speed?",
+        ("60 km/h", "90 km/h", "180 km/h", "360 km/h"),
+    ),
     ("What does a thermometer measure?", ("Pressure", "Mass", "Temperature", "Humidity")),
     ("Which of these words is an adverb?", ("slow", "slowness", "slower", "slowly")),
     ("What is the derivative of x squared with respect to x?", ("2x", "x", "x cubed", "2")),
-    ("Which body of water lies between Europe and North America?", ("Pacific", "Indian Ocean", "Arctic", "Atlantic")),
+    (
+        "Which body of water lies between Europe and North America?",
+        ("Pacific", "Indian Ocean", "Arctic", "Atlantic"),
+    ),
 )
 """Questions with their options, for label requests."""
 PROBLEMS = (
@@ -74,7 +85,9 @@ REFERENCE = Schedule(name="one at a time", batches=_one_by_one, is_cold=True)
 SCHEDULES = (
     Schedule(name="one at a time, again", batches=_one_by_one, is_cold=True),
     Schedule(name="all together", batches=lambda requests: [requests], is_cold=True),
-    Schedule(name="all together, reversed", batches=lambda requests: [requests[::-1]], is_cold=True),
+    Schedule(
+        name="all together, reversed", batches=lambda requests: [requests[::-1]], is_cold=True
+    ),
     # These two find the cache as the one before has left it.
     Schedule(name="all together, cached", batches=lambda requests: [requests], is_cold=False),
     Schedule(name="one at a time, cached", batches=_one_by_one, is_cold=False),
@@ -96,7 +109,8 @@ class EngineRow:
     """Of a log-probability; 0 for text, None where a difference is no finite number."""
     num_prompt_tokens: int
     num_cached_tokens: int
-    """Prompt tokens that came from the prefix cache, which shows whether the schedule tried it at all."""
+    """Prompt tokens that came from the prefix cache, which shows whether the schedule tried it at
+    all."""
 
     @property
     def equal(self) -> bool:
@@ -105,18 +119,30 @@ class EngineRow:
 
 
 def requests(model: ModelSpec, folder: Path) -> list[Request]:
-    """Label requests of `CHOICES` and text requests of `PROBLEMS` on several `DATES`, rendered as a sweep renders its own."""
+    """Label requests of `CHOICES` and text requests of `PROBLEMS` on several `DATES`, rendered as a
+    sweep renders its own.
+    """
     builder = PromptBuilder(model, folder)
     chosen = [_item("mmlu", question, list(options)) for question, options in CHOICES]
     written = [_item("gsm8k", question, []) for question in PROBLEMS]
     # Texts on fewer dates: one at a time, they take most of the time.
     dated = variants(CalendarSpec(dates=list(DATES), control=False), ConditionsSpec())
     pairs = [*itertools.product(chosen, dated), *itertools.product(written, dated[:2])]
-    return [_request(builder, item, variant, position) for position, (item, variant) in enumerate(pairs)]
+    return [
+        _request(builder, item, variant, position) for position, (item, variant) in enumerate(pairs)
+    ]
 
 
 def _item(task: str, question: str, options: list[str]) -> Item:
-    return Item(task=task, item_id=question, group="", fields={"question": question}, options=options, target="", references=[])
+    return Item(
+        task=task,
+        item_id=question,
+        group="",
+        fields={"question": question},
+        options=options,
+        target="",
+        references=[],
+    )
 
 
 def _request(builder: PromptBuilder, item: Item, variant: Variant, position: int) -> Request:
@@ -125,19 +151,32 @@ def _request(builder: PromptBuilder, item: Item, variant: Variant, position: int
     return Request(
         position=position,
         token_ids=builder.encode(prompt.text(date)),
-        sampling=Sampling(max_tokens=1 if labels else MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, seed=None),
+        sampling=Sampling(
+            max_tokens=1 if labels else MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, seed=None
+        ),
         label_token_ids=builder.label_token_ids(prompt, date, labels),
     )
 
 
-def start(model: ModelSpec, folder: Path, asked: Sequence[Request], device: Literal["cpu", "gpu"]) -> VllmEngine:
+def start(
+    model: ModelSpec, folder: Path, asked: Sequence[Request], device: Literal["cpu", "gpu"]
+) -> VllmEngine:
     """VLLM for `model`, with the settings that a sweep has by default.
 
     Raises:
         EngineError: it cannot start.
     """
     length = max(len(request.token_ids) + request.sampling.max_tokens for request in asked)
-    return VllmEngine(resolve(EngineSpec(), model, folder, device=device, threads=os.cpu_count() or 1, max_model_len=length))
+    return VllmEngine(
+        resolve(
+            EngineSpec(),
+            model,
+            folder,
+            device=device,
+            threads=os.cpu_count() or 1,
+            max_model_len=length,
+        )
+    )
 
 
 def check(engine: Engine, asked: Sequence[Request]) -> Iterator[EngineRow]:
@@ -145,8 +184,16 @@ def check(engine: Engine, asked: Sequence[Request]) -> Iterator[EngineRow]:
     alone = _answer(engine, asked, REFERENCE)
     for schedule in SCHEDULES:
         found = _answer(engine, asked, schedule)
-        yield _compare(schedule, "labels", [(alone[r.position], found[r.position]) for r in asked if r.label_token_ids])
-        yield _compare(schedule, "text", [(alone[r.position], found[r.position]) for r in asked if not r.label_token_ids])
+        yield _compare(
+            schedule,
+            "labels",
+            [(alone[r.position], found[r.position]) for r in asked if r.label_token_ids],
+        )
+        yield _compare(
+            schedule,
+            "text",
+            [(alone[r.position], found[r.position]) for r in asked if not r.label_token_ids],
+        )
 
 
 def _answer(engine: Engine, asked: Sequence[Request], schedule: Schedule) -> dict[int, Output]:
@@ -160,7 +207,11 @@ def _answer(engine: Engine, asked: Sequence[Request], schedule: Schedule) -> dic
 
 
 def _compare(schedule: Schedule, kind: Kind, pairs: list[tuple[Output, Output]]) -> EngineRow:
-    differing = [(a, b) for a, b in pairs if a.text != b.text or _bits(a.label_logprobs) != _bits(b.label_logprobs)]
+    differing = [
+        (a, b)
+        for a, b in pairs
+        if a.text != b.text or _bits(a.label_logprobs) != _bits(b.label_logprobs)
+    ]
     return EngineRow(
         schedule=schedule.name,
         kind=kind,
@@ -179,9 +230,18 @@ def _bits(values: Sequence[float]) -> bytes:
 
 
 def _answer_of(output: Output) -> str | int:
-    return output.label_logprobs.index(max(output.label_logprobs)) if output.label_logprobs else output.text
+    return (
+        output.label_logprobs.index(max(output.label_logprobs))
+        if output.label_logprobs
+        else output.text
+    )
 
 
 def _max_abs_difference(pairs: list[tuple[Output, Output]]) -> float | None:
-    found = [abs(x - y) for a, b in pairs for x, y in zip(a.label_logprobs, b.label_logprobs, strict=True) if x != y]
+    found = [
+        abs(x - y)
+        for a, b in pairs
+        for x, y in zip(a.label_logprobs, b.label_logprobs, strict=True)
+        if x != y
+    ]
     return max(found, default=0.0) if all(map(math.isfinite, found)) else None

@@ -1,7 +1,8 @@
 """Kernels: does a row get the same bits alone as in a batch, at every place in it?
 
-Covered: the dense kernels that a decoder spends its time in, as torch runs them on this device. Not covered: attention, and the kernels
-that vLLM puts in the place of torch's; `engine.py` asks about those together, by what comes out of the engine.
+Covered: the dense kernels that a decoder spends its time in, as torch runs them on this device. Not
+covered: attention, and the kernels that vLLM puts in the place of torch's; `engine.py` asks about
+those together, by what comes out of the engine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 BATCH_SIZES = (1, 2, 3, 8, 32, 128)
-"""1 asks whether the kernel repeats itself; matrix kernels change their tiling somewhere between the others."""
+"""1 asks whether the kernel repeats itself; matrix kernels change their tiling somewhere between
+the others."""
 DTYPES = ("float32", "bfloat16", "float16")
 SEED = 0
 
@@ -54,7 +56,10 @@ class OpRow:
 
 
 def operations(device: str) -> list[Op]:
-    """The operations to check, with layer sizes of SmolLM2 135M and Llama 3.1 8B; on CPU without the largest, so that it takes seconds."""
+    """The operations to check, with layer sizes of SmolLM2 135M and Llama 3.1 8B.
+
+    On CPU without the largest, so that it takes seconds.
+    """
     layers: tuple[tuple[int, ...], ...] = ((576, 1536), (4096, 1024))
     if device == "cuda":
         layers += ((4096, 14336),)
@@ -89,7 +94,8 @@ def _rms_norm(draw: Draw, shape: tuple[int, ...]) -> Function:
 def _log_softmax(draw: Draw, shape: tuple[int, ...]) -> Function:
     import torch
 
-    # To float32 whatever the logits are, as vLLM does before it gathers the labels' log-probabilities.
+    # To float32 whatever the logits are, as vLLM does before it gathers the labels'
+    # log-probabilities.
     return lambda rows: torch.log_softmax(rows, dim=-1, dtype=torch.float32)
 
 
@@ -107,15 +113,25 @@ def find_device(wanted: str) -> str:
     return "cuda" if has_gpu and wanted != "cpu" else "cpu"
 
 
-def check(device: str, ops: Sequence[Op], dtypes: Sequence[str] = DTYPES, batch_sizes: Sequence[int] = BATCH_SIZES) -> Iterator[OpRow]:
-    """Rows for every op, shape, dtype, batch size and place (first, middle, last); a dtype that an op does not know here is left out."""
+def check(
+    device: str,
+    ops: Sequence[Op],
+    dtypes: Sequence[str] = DTYPES,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+) -> Iterator[OpRow]:
+    """Rows for every op, shape, dtype, batch size and place (first, middle, last).
+
+    A dtype that an op does not know here is left out.
+    """
     for op in ops:
         for shape in op.shapes:
             for dtype in dtypes:
                 yield from _check(op, shape, dtype, device, batch_sizes)
 
 
-def _check(op: Op, shape: tuple[int, ...], dtype: str, device: str, batch_sizes: Sequence[int]) -> Iterator[OpRow]:
+def _check(
+    op: Op, shape: tuple[int, ...], dtype: str, device: str, batch_sizes: Sequence[int]
+) -> Iterator[OpRow]:
     draw = _drawer(dtype, device)
     function = op.build(draw, shape)
     row, others = draw(1, shape[0]), draw(max(batch_sizes), shape[0])
@@ -141,15 +157,21 @@ def _check(op: Op, shape: tuple[int, ...], dtype: str, device: str, batch_sizes:
 
 
 def _drawer(dtype: str, device: str) -> Draw:
-    """Numbers from a generator of their own, drawn on CPU in float32, so that every device and dtype gets the same ones."""
+    """Numbers from a generator of their own, drawn on CPU in float32, so that every device and
+    dtype gets the same ones.
+    """
     import torch
 
     generator = torch.Generator().manual_seed(SEED)
-    return lambda *size: torch.randn(*size, generator=generator).to(device=device, dtype=getattr(torch, dtype))
+    return lambda *size: torch.randn(*size, generator=generator).to(
+        device=device, dtype=getattr(torch, dtype)
+    )
 
 
 def compare(first: "torch.Tensor", second: "torch.Tensor") -> tuple[bool, float | None]:
-    """Whether two tensors of one shape and dtype are equal in every bit, and their largest absolute difference (None if not finite)."""
+    """Whether two tensors of one shape and dtype are equal in every bit, and their largest absolute
+    difference (None if not finite).
+    """
     import torch
 
     if torch.equal(first.contiguous().view(torch.uint8), second.contiguous().view(torch.uint8)):

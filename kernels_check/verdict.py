@@ -26,7 +26,9 @@ class Findings:
     @property
     def all_equal(self) -> bool:
         """Whether every row is bitwise equal."""
-        return all(row.equal for row in self.ops or ()) and all(row.equal for row in self.engine or ())
+        return all(row.equal for row in self.ops or ()) and all(
+            row.equal for row in self.engine or ()
+        )
 
 
 def tables(findings: Findings) -> list[Table]:
@@ -40,18 +42,25 @@ def tables(findings: Findings) -> list[Table]:
 
 
 def ops_table(rows: Sequence[OpRow]) -> Table:
-    """One line for each op and dtype, with the batch sizes in which a row got other bits than alone."""
+    """One line for each op and dtype, with the batch sizes in which a row got other bits than
+    alone.
+    """
     groups: dict[tuple[str, str], list[OpRow]] = {}
     for row in rows:
         groups.setdefault((row.op, row.dtype), []).append(row)
     tried = _sizes({row.batch_size for row in rows})
     heading = ("op", "dtype", "row sizes", "unequal batches", "by at most")
-    title, caption = f"Kernels on {rows[0].device}", f"a row alone against the same row in batches of {tried}"
+    title, caption = (
+        f"Kernels on {rows[0].device}",
+        f"a row alone against the same row in batches of {tried}",
+    )
     table = Table(*heading, title=title, caption=caption, box=SIMPLE, pad_edge=False)
     for (op, dtype), members in groups.items():
         shapes = ", ".join(_shape(shape) for shape in dict.fromkeys(row.shape for row in members))
         differ = _sizes({row.batch_size for row in members if not row.equal})
-        table.add_row(op, dtype, shapes, _marked(differ, is_bad=differ != "none"), _largest(members))
+        table.add_row(
+            op, dtype, shapes, _marked(differ, is_bad=differ != "none"), _largest(members)
+        )
     return table
 
 
@@ -59,14 +68,27 @@ def engine_table(rows: Sequence[EngineRow], model: str) -> Table:
     """One line for each schedule and kind of request."""
     heading = ("schedule", "requests", "differ", "other answer", "by at most", "cached")
     title = f"Completions of {model}"
-    table = Table(*heading, title=title, caption="against one request at a time with a cold cache", box=SIMPLE, pad_edge=False)
+    table = Table(
+        *heading,
+        title=title,
+        caption="against one request at a time with a cold cache",
+        box=SIMPLE,
+        pad_edge=False,
+    )
     table.columns[0].no_wrap = True
     for row in rows:
         differ = _marked(str(row.num_differing), is_bad=not row.equal)
         cached = f"{100 * row.num_cached_tokens / max(row.num_prompt_tokens, 1):.0f}%"
         # A text has no number to subtract.
         largest = "" if row.kind == "text" else _largest([row])
-        table.add_row(row.schedule, f"{row.num_requests} {row.kind}", differ, str(row.num_differing_answers), largest, cached)
+        table.add_row(
+            row.schedule,
+            f"{row.num_requests} {row.kind}",
+            differ,
+            str(row.num_differing_answers),
+            largest,
+            cached,
+        )
     return table
 
 
@@ -89,7 +111,10 @@ def _largest(rows: Sequence[OpRow] | Sequence[EngineRow]) -> str:
 
 
 def conclusion(findings: Findings) -> str:
-    """What the rows mean for a sweep, in plain words; claims nothing about a part that was not checked."""
+    """What the rows mean for a sweep, in plain words.
+
+    Claims nothing about a part that was not checked.
+    """
     parts, ops_differ = [], any(not row.equal for row in findings.ops or ())
     if findings.ops is not None:
         parts.append(_of_ops(findings.ops))
@@ -105,7 +130,8 @@ def conclusion(findings: Findings) -> str:
 
 
 _EQUAL = (
-    "Every completion is bitwise equal, however requests were batched, ordered and cached: as far as these requests show, "
+    "Every completion is bitwise equal, however requests were batched, ordered and cached: "
+    "as far as these requests show, "
     "a flip between dates on this machine is not the engine's doing."
 )
 
@@ -114,15 +140,20 @@ def _of_ops(rows: Sequence[OpRow]) -> str:
     differing = dict.fromkeys(f"{row.op} in {row.dtype}" for row in rows if not row.equal)
     if not differing:
         return "Every kernel gave a row the same bits alone and in every batch tried."
-    return f"Some of torch's kernels give a row other bits in a batch than alone: {', '.join(differing)}."
+    return (
+        "Some of torch's kernels give a row other bits in a batch than alone: "
+        f"{', '.join(differing)}."
+    )
 
 
 def _of_differing(rows: Sequence[EngineRow]) -> str:
     schedules = ", ".join(dict.fromkeys(f"'{row.schedule}'" for row in rows if not row.equal))
     worst = max(row.num_differing_answers for row in rows)
     return (
-        f"Completions depend on the schedule: some differ under {schedules}; at most {worst} in one schedule and kind give another answer. "
-        "A flip between dates may be the engine's doing: give the sweep placebo dates (placebo = 3 under [calendar]) and hold every delta "
+        f"Completions depend on the schedule: some differ under {schedules}; at most "
+        f"{worst} in one schedule and kind give another answer. "
+        "A flip between dates may be the engine's doing: give the sweep placebo dates "
+        "(placebo = 3 under [calendar]) and hold every delta "
         "against their flips. On a GPU, keep batch_invariant on under [engine]."
     )
 
@@ -136,5 +167,7 @@ def document(findings: Findings) -> dict[str, Any]:
         "model": findings.model,
         **findings.facts,
         "ops": None if ops is None else [asdict(row) for row in ops],
-        "engine": None if engine is None else [{**asdict(row), "equal": row.equal} for row in engine],
+        "engine": None
+        if engine is None
+        else [{**asdict(row), "equal": row.equal} for row in engine],
     }

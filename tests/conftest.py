@@ -1,4 +1,6 @@
-"""Shared fixtures. One real vLLM engine serves the whole test session, since a start takes a quarter of a minute."""
+"""Shared fixtures. One real vLLM engine serves the whole test session, since a start takes a
+quarter of a minute.
+"""
 
 import contextlib
 import os
@@ -10,8 +12,7 @@ import pytest
 # Before anything imports a library that would look for a network.
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-from pipeline import cluster, engines, settings
-from pipeline import sweep as stages
+from pipeline import cluster, engines, settings, sweep as stages
 from pipeline.core.progress import Reporter
 from pipeline.data import checkpoints
 from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, configs_folder
@@ -40,7 +41,9 @@ def demo_folder(demo_model: ModelSpec) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model_folder(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of two small layers with random weights and the demo model's tokenizer: real for vLLM, and quick."""
+    """A Llama of two small layers with random weights and the demo model's tokenizer: real for
+    vLLM, and quick.
+    """
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
@@ -67,7 +70,12 @@ def tiny_model_folder(demo_folder: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="session")
 def tiny_model(tiny_model_folder: Path) -> ModelSpec:
     """Settings of the tiny model."""
-    raw = {"name": "tiny", "title": "tiny", "licence": "none", "weights": {"path": str(tiny_model_folder)}}
+    raw = {
+        "name": "tiny",
+        "title": "tiny",
+        "licence": "none",
+        "weights": {"path": str(tiny_model_folder)},
+    }
     return ModelSpec.model_validate(raw)
 
 
@@ -75,7 +83,12 @@ def tiny_model(tiny_model_folder: Path) -> ModelSpec:
 def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engines.VllmEngine:
     """The one real vLLM engine of the session, in this process."""
     resolved = engines.resolve(
-        EngineSpec(max_num_seqs=16, kv_cache_gib=1), tiny_model, tiny_model_folder, device="cpu", threads=2, max_model_len=512
+        EngineSpec(max_num_seqs=16, kv_cache_gib=1),
+        tiny_model,
+        tiny_model_folder,
+        device="cpu",
+        threads=2,
+        max_model_len=512,
     )
     return engines.VllmEngine(resolved)
 
@@ -127,7 +140,9 @@ def simulated_spec(tmp_path_factory: pytest.TempPathFactory) -> SweepSpec:
 
 
 @pytest.fixture(scope="session")
-def simulated_run(simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def simulated_run(
+    simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Run]:
     """A finished run of the simulated sweep, made by the stages themselves, Ray included."""
     from pipeline import generate, score
 
@@ -142,12 +157,22 @@ def simulated_run(simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def ray_of_module(simulated_run: Run) -> Iterator[cluster.Resources]:
-    """One local Ray for a whole module, as a start and a stop take seconds. The simulated run has one of its own, so it comes first."""
+    """One local Ray for a whole module, as a start and a stop take seconds.
+
+    The simulated run has one of its own, so it comes first.
+    """
     with cluster.session(None, num_cpus=2) as resources:
         yield resources
 
 
 @pytest.fixture
 def shared_ray(ray_of_module: cluster.Resources, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stages use the module's Ray; for tests in which no stage fails, as nothing but the end of Ray clears up behind one that does."""
-    monkeypatch.setattr(cluster, "session", lambda address=None, num_cpus=None: contextlib.nullcontext(ray_of_module))
+    """Stages use the module's Ray.
+
+    For tests in which no stage fails, as nothing but the end of Ray clears up behind one that does.
+    """
+    monkeypatch.setattr(
+        cluster,
+        "session",
+        lambda address=None, num_cpus=None: contextlib.nullcontext(ray_of_module),
+    )

@@ -12,19 +12,25 @@ from pipeline.prompts import variants
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec
 
 FIRST = datetime.date(2024, 1, 1)
-# Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100 characters of which some match.
+# Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100
+# characters of which some match.
 STATS = {
     "bleu": ([20.0, 20, 10, 6, 3, 1, 20, 19, 18, 17], [20.0, 20, 18, 16, 14, 12, 20, 19, 18, 17]),
     "chrf": ([100.0, 100, 40] * 6, [100.0, 100, 80] * 6),
-    "ece": ([0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 10, [0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 8 + [1, 0]),
+    "ece": (
+        [0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 10,
+        [0.0] * 8 + [1, 0] + [0.0] * 8 + [0.9, 0] + [0.0] * 8 + [1, 0],
+    ),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One benchmark run of one model under one condition: `num_dates` dates, a control, and placebo copies of every `placebo_every`th date.
+    """One benchmark run of one model under one condition: `num_dates` dates, a control, and placebo
+    copies of every `placebo_every`th date.
 
-    Without dates the control is what a placebo copy repeats. Several runs that differ in the condition make a run with that axis.
+    Without dates the control is what a placebo copy repeats. Several runs that differ in the
+    condition make a run with that axis.
     """
 
     model: str = "m"
@@ -54,10 +60,18 @@ class Run:
     seed: int = 0
 
     def variants(self) -> pl.DataFrame:
-        days = dates.calendar(FIRST, FIRST + datetime.timedelta(days=self.num_dates + 1))[: self.num_dates]
+        days = dates.calendar(FIRST, FIRST + datetime.timedelta(days=self.num_dates + 1))[
+            : self.num_dates
+        ]
         years = None if self.year is None else [self.year]
-        calendar = CalendarSpec(dates=days, formats=[self.date_format], years=years, control=self.control)
-        others = {"wordings": [self.wording], "option_orders": [self.option_order], "locations": [self.location]}
+        calendar = CalendarSpec(
+            dates=days, formats=[self.date_format], years=years, control=self.control
+        )
+        others = {
+            "wordings": [self.wording],
+            "option_orders": [self.option_order],
+            "locations": [self.location],
+        }
         conditions = ConditionsSpec(placements=[self.placement], **others)
         return tables.from_records(records.Variant, variants.variants(calendar, conditions))
 
@@ -80,13 +94,22 @@ class Run:
         """Key, `right` and `answer` of every completion."""
         rng = np.random.default_rng([self.seed, *self.model.encode(), *self.task.encode()])
         is_varying = np.arange(self.num_items) < round(self.varying * self.num_items)
-        share = np.where(is_varying, rng.uniform(0.2, 0.8, self.num_items), np.arange(self.num_items) % 2)
+        share = np.where(
+            is_varying, rng.uniform(0.2, 0.8, self.num_items), np.arange(self.num_items) % 2
+        )
         gain = np.where(np.arange(self.num_dates) % 5 == 4, self.effect, 0.0)
-        right = rng.random((self.num_items, self.num_dates)) < share[:, None] + is_varying[:, None] * gain
+        right = (
+            rng.random((self.num_items, self.num_dates))
+            < share[:, None] + is_varying[:, None] * gain
+        )
         without_date = rng.random(self.num_items) < share
         asked = self.variants()
-        columns = [(name, 0, without_date) for name in asked.filter(pl.col("date").is_null())["variant"]]
-        columns += [(name, 0, right[:, i]) for i, name in enumerate(asked.drop_nulls("date")["variant"])]
+        columns = [
+            (name, 0, without_date) for name in asked.filter(pl.col("date").is_null())["variant"]
+        ]
+        columns += [
+            (name, 0, right[:, i]) for i, name in enumerate(asked.drop_nulls("date")["variant"])
+        ]
         repeated = columns[1:] if self.control and self.num_dates else columns
         for name, _, outcome in repeated[:: self.placebo_every] if self.placebo_every else []:
             anew = rng.random(self.num_items) < self.noise
@@ -95,11 +118,18 @@ class Run:
 
     def _column(self, variant: str, replicate: int, right: np.ndarray) -> pl.DataFrame:
         index = np.arange(self.num_items)
-        missing = np.random.default_rng([self.seed, *variant.encode(), replicate]).random(self.num_items) < self.no_answer
+        missing = (
+            np.random.default_rng([self.seed, *variant.encode(), replicate]).random(self.num_items)
+            < self.no_answer
+        )
         right = right & ~missing
-        answer = [("ABCD"[i % 4] if r else "ABCD"[(i + 1) % 4]) for i, r in zip(index, right, strict=True)]
+        answer = [
+            ("ABCD"[i % 4] if r else "ABCD"[(i + 1) % 4]) for i, r in zip(index, right, strict=True)
+        ]
         answer = ["" if m else a for a, m in zip(answer, missing, strict=True)]
-        return pl.DataFrame({"item_id": [f"test-{i:05d}" for i in index], "right": right, "answer": answer}).with_columns(
+        return pl.DataFrame(
+            {"item_id": [f"test-{i:05d}" for i in index], "right": right, "answer": answer}
+        ).with_columns(
             model=pl.lit(self.model),
             engine=pl.lit(self.engine),
             task=pl.lit(self.task),
@@ -112,7 +142,11 @@ class Run:
     def completions(self) -> pl.DataFrame:
         schema = tables.schema(records.Completion)
         rows = self.rows().with_columns(text=pl.col("answer"))
-        missing = {name: pl.lit(None, dtype=dtype) for name, dtype in schema.items() if name not in rows.columns}
+        missing = {
+            name: pl.lit(None, dtype=dtype)
+            for name, dtype in schema.items()
+            if name not in rows.columns
+        }
         return rows.with_columns(**missing).select(schema.names())
 
     def scores(self) -> pl.DataFrame:
@@ -123,7 +157,9 @@ class Run:
         by_right = STATS.get(metric, ([0.0], [1.0]))
         stats = [by_right[right] for right in distinct["right"]]
         schema = tables.schema(records.Score)
-        status = pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
+        status = (
+            pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
+        )
         return distinct.with_columns(
             metric=pl.lit(metric),
             status=status,
@@ -136,22 +172,38 @@ class Run:
 
 
 def parts(*runs: Run) -> dict[str, pl.DataFrame]:
-    """The four frames of a folder that holds several runs; outputs that they share are scored once."""
+    """The four frames of a folder that holds several runs.
+
+    Outputs that they share are scored once.
+    """
     return {
         "completions": pl.concat([r.completions() for r in runs]),
-        "scores": pl.concat([r.scores() for r in runs]).unique([*tables.OUTPUT_KEY, "metric"], maintain_order=True),
+        "scores": pl.concat([r.scores() for r in runs]).unique(
+            [*tables.OUTPUT_KEY, "metric"], maintain_order=True
+        ),
         "variants": pl.concat([r.variants() for r in runs]).unique("variant", maintain_order=True),
-        "items": pl.concat([r.items() for r in runs]).unique(["task", "item_id"], maintain_order=True),
+        "items": pl.concat([r.items() for r in runs]).unique(
+            ["task", "item_id"], maintain_order=True
+        ),
     }
 
 
 def evidence_of(*runs: Run) -> Evidence:
     """The evidence of several runs in one folder."""
     found = parts(*runs)
-    return evidence(found["completions"].lazy(), found["scores"].lazy(), found["variants"], found["items"])
+    return evidence(
+        found["completions"].lazy(), found["scores"].lazy(), found["variants"], found["items"]
+    )
 
 
 def conditions_of(**values: object) -> dict[str, object]:
     """`CONDITION_KEY` of the usual condition, with other `values`; for rows made by hand."""
-    usual = {"date_format": "iso", "placement": "system_start", "wording": "none", "option_order": 0, "location": "none", "year": None}
+    usual = {
+        "date_format": "iso",
+        "placement": "system_start",
+        "wording": "none",
+        "option_order": 0,
+        "location": "none",
+        "year": None,
+    }
     return {"condition": "iso", **usual, **values}

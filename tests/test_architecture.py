@@ -33,7 +33,9 @@ def room_of(path: Path) -> str:
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:
-    """Dotted names that a file imports, and whether it does so at module level (imports for types only are left out)."""
+    """Dotted names that a file imports, and whether it does so at module level (imports for types
+    only are left out).
+    """
     found = []
 
     def visit(node: ast.AST, top: bool) -> None:
@@ -56,7 +58,12 @@ def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
     """Each room that a file uses, and the dotted name by which it does."""
     for name, _ in imports(path):
         parts = name.split(".")
-        if parts[0] == "pipeline" and len(parts) > 1 and parts[1] in FLOOR and parts[1] != room_of(path):
+        if (
+            parts[0] == "pipeline"
+            and len(parts) > 1
+            and parts[1] in FLOOR
+            and parts[1] != room_of(path)
+        ):
             yield parts[1], name
 
 
@@ -67,8 +74,17 @@ def test_every_room_has_a_floor_and_every_floor_has_its_rooms() -> None:
 
 @pytest.mark.parametrize("room", FLOOR)
 def test_a_room_uses_only_rooms_below_it(room: str) -> None:
-    used = [(path, other, name) for path in FILES if room_of(path) == room for other, name in imported_rooms(path)]
-    upward = [f"{path.relative_to(ROOT)}: {name}" for path, other, name in used if FLOOR[other] >= FLOOR[room]]
+    used = [
+        (path, other, name)
+        for path in FILES
+        if room_of(path) == room
+        for other, name in imported_rooms(path)
+    ]
+    upward = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, other, name in used
+        if FLOOR[other] >= FLOOR[room]
+    ]
     assert not upward
 
 
@@ -110,26 +126,38 @@ def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom pipeline.cli import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'polars', 'numpy', 'datasets', 'pydantic') if m in sys.modules])"
+        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'polars', 'numpy', "
+        "'datasets', 'pydantic') if m in sys.modules])"
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.splitlines()[-1] == "[]"
 
 
 def test_settings_are_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text('name = "x"\nmodels = ["simulated"]\n[[tasks]]\nname = "nope"\n')
+    (tmp_path / "bad.toml").write_text(
+        'name = "x"\nmodels = ["simulated"]\n[[tasks]]\nname = "nope"\n'
+    )
     code = (
         "import sys\nfrom pipeline.cli import main\n"
         f"sys.argv = ['datesweep', 'run', {str(tmp_path / 'bad.toml')!r}]\n"
         "try:\n    main()\nexcept SystemExit as e:\n    print('exit', e.code)\n"
-        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'polars', 'datasets') if m in sys.modules])"
+        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'polars', 'datasets') "
+        "if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.splitlines() == ["exit 2", "[]"]
     assert "nope" in done.stderr
 
 
-@pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "kernels_check").rglob("*.py"))], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [*FILES, *sorted((ROOT / "kernels_check").rglob("*.py"))],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_no_module_reads_the_wall_clock(path: Path) -> None:
     clocks = {
         "datetime.datetime.now",
@@ -139,5 +167,9 @@ def test_no_module_reads_the_wall_clock(path: Path) -> None:
         "time.time",
         "time.localtime",
     }
-    calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    calls = [
+        ast.unparse(node.func)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    ]
     assert not clocks & set(calls)

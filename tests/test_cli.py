@@ -54,7 +54,12 @@ COMMANDS = [
 
 
 def call(*arguments: str, code: int = 0, **variables: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "pipeline", *arguments], capture_output=True, text=True, env=_wide() | variables)
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", *arguments],
+        capture_output=True,
+        text=True,
+        env=_wide() | variables,
+    )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -81,7 +86,9 @@ def test_each_command_explains_itself(command: str) -> None:
 def test_help_answers_in_half_a_second() -> None:
     def once() -> float:
         started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "pipeline", "--help"], capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "pipeline", "--help"], capture_output=True, check=True
+        )
         bare = time.perf_counter()
         subprocess.run([sys.executable, "-c", "pass"], capture_output=True, check=True)
         # What the interpreter alone needs is the machine's affair, and tells how busy it is.
@@ -125,7 +132,10 @@ def test_lists_cut_no_name_at_80_columns(kind: str) -> None:
 
 
 def test_list_of_tasks_has_the_metrics_of_every_style(monkeypatch: pytest.MonkeyPatch) -> None:
-    styles = {"zero_shot": Style(kind="text", metrics=("bleu",), max_tokens=1), "cot": Style(kind="text", metrics=("chrf",), max_tokens=1)}
+    styles = {
+        "zero_shot": Style(kind="text", metrics=("bleu",), max_tokens=1),
+        "cot": Style(kind="text", metrics=("chrf",), max_tokens=1),
+    }
     monkeypatch.setattr(type(tasks.get("gsm8k")), "styles", styles)
     console = Console(width=160)
     with console.capture() as capture:
@@ -154,12 +164,16 @@ def test_show_prints_the_prompt_its_ids_and_the_span_of_the_date() -> None:
 
 
 def test_show_writes_the_date_in_a_format() -> None:
-    assert "Current date: 05 Mar 2024." in call("show", "demo", "--task", "gsm8k", "--date", "2024-03-05", "--condition", "day_month_year")
+    assert "Current date: 05 Mar 2024." in call(
+        "show", "demo", "--task", "gsm8k", "--date", "2024-03-05", "--condition", "day_month_year"
+    )
 
 
 def test_show_takes_any_condition() -> None:
     given = "iso;placement=user_end;wording=helpful;order=2;location=tokyo"
-    printed = call("show", "demo", "--task", "mmlu.zero_shot", "--date", "2024-03-05", "--condition", given)
+    printed = call(
+        "show", "demo", "--task", "mmlu.zero_shot", "--date", "2024-03-05", "--condition", given
+    )
     for text in ("You are a helpful assistant.", "Tokyo, Japan", "Current date: 2024-03-05."):
         assert text in printed
     assert printed.index("D. ") < printed.index("Current date:")
@@ -167,10 +181,16 @@ def test_show_takes_any_condition() -> None:
 
 @pytest.mark.parametrize(
     ("condition", "words"),
-    [("isso", "did you mean 'iso'"), ("iso;placment=user_end", "did you mean 'placement'"), ("iso;placement=user_ent", "'user_end'")],
+    [
+        ("isso", "did you mean 'iso'"),
+        ("iso;placment=user_end", "did you mean 'placement'"),
+        ("iso;placement=user_ent", "'user_end'"),
+    ],
 )
 def test_show_of_an_unknown_condition_names_the_nearest(condition: str, words: str) -> None:
-    assert words in call("show", "demo", "--task", "mmlu", "--condition", condition, code=2).replace("\n", " ")
+    assert words in call(
+        "show", "demo", "--task", "mmlu", "--condition", condition, code=2
+    ).replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +205,9 @@ def test_show_of_an_unknown_condition_names_the_nearest(condition: str, words: s
         (CONTROL, "control;order=1", "control;order=1"),
     ],
 )
-def test_show_says_under_which_variant(tmp_path: Path, date: str | None, condition: str | None, variant: str) -> None:
+def test_show_says_under_which_variant(
+    tmp_path: Path, date: str | None, condition: str | None, variant: str
+) -> None:
     assert f"variant {variant} " in shown(tmp_path, date, condition)
 
 
@@ -203,7 +225,9 @@ def test_show_says_under_which_variant(tmp_path: Path, date: str | None, conditi
         ("yesterday", "iso", "allowed: a date like 2024-03-05, or control"),
     ],
 )
-def test_show_of_a_contradiction_is_refused(tmp_path: Path, date: str | None, condition: str, words: str) -> None:
+def test_show_of_a_contradiction_is_refused(
+    tmp_path: Path, date: str | None, condition: str, words: str
+) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)):
         shown(tmp_path, date, condition)
 
@@ -242,35 +266,64 @@ def test_a_planned_run_says_what_to_do_next(tmp_path: Path) -> None:
 
 
 def test_planning_says_at_once_what_is_missing_and_needs_no_weights(tmp_path: Path) -> None:
-    (tmp_path / "m.toml").write_text('name = "m"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "acme/none"\n')
+    (tmp_path / "m.toml").write_text(
+        'name = "m"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "acme/none"\n'
+    )
     (tmp_path / "s.toml").write_text('name = "s"\nmodels = ["m.toml"]\n[[tasks]]\nname = "mmlu"\n')
-    hidden = {"DATESWEEP_CACHE": str(tmp_path / "cache"), "HF_HUB_CACHE": str(tmp_path / "hf"), "DATESWEEP_DATA": ""}
-    printed = call("plan", str(tmp_path / "s.toml"), "--out", str(tmp_path / "run"), code=2, **hidden)
-    assert "this machine lacks:\n  data cais/mmlu, configuration all, split test\n  model m: acme/none" in printed
+    hidden = {
+        "DATESWEEP_CACHE": str(tmp_path / "cache"),
+        "HF_HUB_CACHE": str(tmp_path / "hf"),
+        "DATESWEEP_DATA": "",
+    }
+    printed = call(
+        "plan", str(tmp_path / "s.toml"), "--out", str(tmp_path / "run"), code=2, **hidden
+    )
+    assert (
+        "this machine lacks:\n  data cais/mmlu, configuration all, split test\n  model m: acme/none"
+        in printed
+    )
     assert not (tmp_path / "run").exists()
 
 
 def test_generating_looks_for_no_data(simulated_run: Run, tmp_path: Path) -> None:
     hidden = {"DATESWEEP_CACHE": str(tmp_path / "cache"), "DATESWEEP_DATA": ""}
-    assert "every completion is there already" in call("generate", str(simulated_run.folder), **hidden)
+    assert "every completion is there already" in call(
+        "generate", str(simulated_run.folder), **hidden
+    )
 
 
 def test_scoring_without_consent_names_its_own_option_only(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    call("plan", "demo", "--models", "simulated", "--tasks", "humaneval", "--limit", "1", "--dates", "1", "--out", str(folder))
+    call(
+        "plan",
+        "demo",
+        "--models",
+        "simulated",
+        "--tasks",
+        "humaneval",
+        "--limit",
+        "1",
+        "--dates",
+        "1",
+        "--out",
+        str(folder),
+    )
     printed = call("score", str(folder), code=2)
     assert f"`datesweep score {folder} --allow-code-execution`" in printed
     assert "--tasks" not in printed and "in the sweep" not in printed
-    assert "generation is not complete" in call("score", str(folder), "--allow-code-execution", code=2)
+    assert "generation is not complete" in call(
+        "score", str(folder), "--allow-code-execution", code=2
+    )
 
 
 def test_join_looks_at_the_name_of_its_file_first(tmp_path: Path) -> None:
-    assert "ends in .parquet or .csv" in call("join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", "x.xlsx", code=2)
+    assert "ends in .parquet or .csv" in call(
+        "join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", "x.xlsx", code=2
+    )
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:
-    from pipeline import settings
-    from pipeline import sweep as stages
+    from pipeline import settings, sweep as stages
 
     spec = settings.load_sweep("demo")
     whole = stages.default_folder(spec)
@@ -292,13 +345,32 @@ def test_two_runs_are_compared_and_written(simulated_run: Run, tmp_path: Path) -
     assert "B minus A: simulated" in printed
     assert "0.00 to 0.00" in printed
     assert (tmp_path / "c.csv").is_file()
-    assert "allowed: a file that ends in" in call("compare", folder, folder, "--out", "x.txt", code=2)
+    assert "allowed: a file that ends in" in call(
+        "compare", folder, folder, "--out", "x.txt", code=2
+    )
     assert "is no run folder" in call("compare", folder, str(tmp_path / "none"), code=2)
 
 
 def test_a_run_is_judged_by_other_metrics_on_demand(simulated_run: Run, tmp_path: Path) -> None:
-    folder = str(shutil.copytree(simulated_run.folder, tmp_path / "run", ignore=shutil.ignore_patterns(".lock")))
+    folder = str(
+        shutil.copytree(
+            simulated_run.folder, tmp_path / "run", ignore=shutil.ignore_patterns(".lock")
+        )
+    )
     assert "no metric 'acuracy'" in call("score", folder, "--metrics", "acuracy", code=2)
     call("score", folder, "--metrics", "accuracy,brier,chrf")
-    found = Run(folder).scores().select("task", "metric").unique().sort("task", "metric").collect().rows()
-    assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("mmlu", "brier"), ("wmt16_en_de", "chrf")]
+    found = (
+        Run(folder)
+        .scores()
+        .select("task", "metric")
+        .unique()
+        .sort("task", "metric")
+        .collect()
+        .rows()
+    )
+    assert found == [
+        ("gsm8k", "accuracy"),
+        ("mmlu", "accuracy"),
+        ("mmlu", "brier"),
+        ("wmt16_en_de", "chrf"),
+    ]

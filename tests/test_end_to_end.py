@@ -1,4 +1,6 @@
-"""The whole command on real vLLM, through Ray, on a tiny random model: every kind of task, from sweep file to report."""
+"""The whole command on real vLLM, through Ray, on a tiny random model: every kind of task, from
+sweep file to report.
+"""
 
 import shutil
 import subprocess
@@ -57,11 +59,21 @@ kv_cache_gib = 1
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, subprocess.CompletedProcess[str]]:
+def finished(
+    tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Run, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("end-to-end")
     (folder / "tiny.toml").write_text(MODEL.format(folder=tiny_model_folder))
     (folder / "sweep.toml").write_text(SWEEP.format(demo=Path("configs/demo").resolve()))
-    command = [sys.executable, "-m", "pipeline", "run", str(folder / "sweep.toml"), "--out", str(folder / "run")]
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline",
+        "run",
+        str(folder / "sweep.toml"),
+        "--out",
+        str(folder / "run"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return Run(folder / "run"), done
@@ -95,7 +107,9 @@ def test_the_report_names_engine_model_and_fingerprint(finished: tuple[Run, obje
     assert "<svg" in page
 
 
-def test_the_terminal_shows_our_lines_and_the_log_has_the_engines(finished: tuple[Run, subprocess.CompletedProcess[str]]) -> None:
+def test_the_terminal_shows_our_lines_and_the_log_has_the_engines(
+    finished: tuple[Run, subprocess.CompletedProcess[str]],
+) -> None:
     run, done = finished
     assert "report:" in done.stderr
     assert "% from cache" in done.stderr
@@ -106,7 +120,9 @@ def test_the_terminal_shows_our_lines_and_the_log_has_the_engines(finished: tupl
     )
 
 
-def test_the_figures_of_every_shard_are_kept_apart_from_its_content(finished: tuple[Run, object]) -> None:
+def test_the_figures_of_every_shard_are_kept_apart_from_its_content(
+    finished: tuple[Run, object],
+) -> None:
     run, _ = finished
     shards = run.telemetry()
     assert sum(s["requests"] for s in shards) == 40
@@ -122,7 +138,9 @@ def test_a_lost_shard_is_made_again_by_a_new_engine_to_the_same_bytes(
     lost = Run(copy).completion_path("tiny", 1)
     lost.unlink()
     shutil.rmtree(copy / "tables")
-    again = subprocess.run([str(a) for a in (*done.args[:-1], copy)], capture_output=True, text=True)
+    again = subprocess.run(
+        [str(a) for a in (*done.args[:-1], copy)], capture_output=True, text=True
+    )
     assert again.returncode == 0, again.stderr
     assert lost.read_bytes() == run.completion_path("tiny", 1).read_bytes()
     for table in sorted((run.folder / "tables").iterdir()):

@@ -1,4 +1,6 @@
-"""The paper's reported values, and the sweeps of its experiments: typed in faithfully, and what they are said to be."""
+"""The paper's reported values, and the sweeps of its experiments: typed in faithfully, and what
+they are said to be.
+"""
 
 import re
 import tomllib
@@ -14,11 +16,23 @@ from pipeline.prompts import variants
 from pipeline.settings.schema import EngineSpec, SweepSpec
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-REPORTED: dict[str, dict[str, Any]] = tomllib.loads((CONFIGS / "paper" / "reported.toml").read_text())
+REPORTED: dict[str, dict[str, Any]] = tomllib.loads(
+    (CONFIGS / "paper" / "reported.toml").read_text()
+)
 SIZES = ("paper-size", "full-size")
-EXPERIMENTS = sorted({p.stem for size in SIZES for p in (CONFIGS / "sweeps" / "paper" / size).glob("*.toml")})
+EXPERIMENTS = sorted(
+    {p.stem for size in SIZES for p in (CONFIGS / "sweeps" / "paper" / size).glob("*.toml")}
+)
 SWEEPS = [f"paper/{size}/{name}" for size in SIZES for name in EXPERIMENTS]
-DATED = {"figure4-cot", "native-gpt-oss", "native-llama", "table1-mcqa", "table2-open-ended", "table4-five-shot", "table5-date"}
+DATED = {
+    "figure4-cot",
+    "native-gpt-oss",
+    "native-llama",
+    "table1-mcqa",
+    "table2-open-ended",
+    "table4-five-shot",
+    "table5-date",
+}
 
 ITEMS = {
     "mmlu": 14042,
@@ -37,16 +51,25 @@ SUBSETS = {"mmlu": 285, "arc_challenge": 298, "gsm8k": 132}
 
 def cells(row: dict[str, Any]) -> dict[tuple[str, str], float]:
     """The values of a row, or of a table's averages, by task and metric."""
-    return {(task, metric): value for task, by_metric in row.items() if isinstance(by_metric, dict) for metric, value in by_metric.items()}
+    return {
+        (task, metric): value
+        for task, by_metric in row.items()
+        if isinstance(by_metric, dict)
+        for metric, value in by_metric.items()
+    }
 
 
 def agrees(printed: float, values: list[float]) -> bool:
-    """Whether `printed` can be the mean of `values`, each rounded to two decimals: half a unit of the last place for either."""
+    """Whether `printed` can be the mean of `values`, each rounded to two decimals: half a unit of
+    the last place for either.
+    """
     return abs(sum(values) / len(values) - printed) < 0.01 + 1e-9
 
 
 def experiments(table: dict[str, Any]) -> list[str]:
-    return [row["experiment"] for row in table["rows"] if "experiment" in row] or [table["experiment"]]
+    return [row["experiment"] for row in table["rows"] if "experiment" in row] or [
+        table["experiment"]
+    ]
 
 
 def file_of(sweep: str) -> Path:
@@ -55,14 +78,21 @@ def file_of(sweep: str) -> Path:
 
 def header(sweep: str) -> str:
     """The comment that a sweep file begins with."""
-    return "\n".join(line.removeprefix("#").strip() for line in file_of(sweep).read_text().split("\nname = ")[0].splitlines())
+    return "\n".join(
+        line.removeprefix("#").strip()
+        for line in file_of(sweep).read_text().split("\nname = ")[0].splitlines()
+    )
 
 
 def num_prompts(spec: SweepSpec) -> int:
     """Prompts that a sweep asks, placebo copies included, from the numbers of rows that it states."""
     items = sum(min(task.rows or 0, task.limit or task.rows or 0) for task in spec.tasks)
     asked = variants.variants(spec.calendar, spec.conditions)
-    return items * (len(asked) + len(variants.placebo_variants(spec.calendar, asked))) * len(spec.models)
+    return (
+        items
+        * (len(asked) + len(variants.placebo_variants(spec.calendar, asked)))
+        * len(spec.models)
+    )
 
 
 def test_reported_holds_the_tables_that_have_numbers() -> None:
@@ -79,7 +109,9 @@ def test_a_table_by_model_has_the_nine_models_each_once(name: str) -> None:
 @pytest.mark.parametrize("name", list(REPORTED))
 def test_reported_names_exist(name: str) -> None:
     table = REPORTED[name]
-    assert {row["model"] for row in [*table["rows"], table] if "model" in row} <= set(settings.model_names())
+    assert {row["model"] for row in [*table["rows"], table] if "model" in row} <= set(
+        settings.model_names()
+    )
     found = {cell for row in [*table["rows"], table.get("average", {})] for cell in cells(row)}
     for task, metric in found | ({(table["task"], "accuracy")} if "task" in table else set()):
         assert task in registry.names("tasks")
@@ -91,13 +123,21 @@ def test_only_the_dash_of_table_8_is_missing() -> None:
     for name in ("table1", "table2", "table4", "table8", "table9"):
         rows = REPORTED[name]["rows"]
         every = {cell for row in rows for cell in cells(row)}
-        missing += [(name, row["model"], task, metric) for row in rows for task, metric in every - set(cells(row))]
+        missing += [
+            (name, row["model"], task, metric)
+            for row in rows
+            for task, metric in every - set(cells(row))
+        ]
     assert missing == [("table8", "gpt-oss-120b", "gpqa_diamond", "ece")]
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table8"])
 def test_printed_averages_of_rows_are_means_but_for_those_named(name: str) -> None:
-    off = [row["model"] for row in REPORTED[name]["rows"] if not agrees(row["average"], list(cells(row).values()))]
+    off = [
+        row["model"]
+        for row in REPORTED[name]["rows"]
+        if not agrees(row["average"], list(cells(row).values()))
+    ]
     assert off == REPORTED[name].get("averages_off", [])
 
 
@@ -126,12 +166,24 @@ def test_printed_averages_of_columns_are_means(name: str) -> None:
         ("humaneval", "pass_at_1", 164, 9, 9),
     ],
 )
-def test_reported_deltas_step_as_the_subsets_suggest(task: str, metric: str, num_items: int, fitting: int, reported: int) -> None:
-    """What the paper-size numbers are inferred from: a delta of `num_items` items is a whole number of them."""
-    values = [cells(row)[task, metric] for name in ("table1", "table2", "table4") for row in REPORTED[name]["rows"] if task in row]
+def test_reported_deltas_step_as_the_subsets_suggest(
+    task: str, metric: str, num_items: int, fitting: int, reported: int
+) -> None:
+    """What the paper-size numbers are inferred from: a delta of `num_items` items is a whole number
+    of them.
+    """
+    values = [
+        cells(row)[task, metric]
+        for name in ("table1", "table2", "table4")
+        for row in REPORTED[name]["rows"]
+        if task in row
+    ]
     steps = [round(value * num_items / 100) / num_items * 100 for value in values]
     assert len(values) == reported
-    assert sum(abs(step - value) < 0.005 + 1e-9 for step, value in zip(steps, values, strict=True)) == fitting
+    assert (
+        sum(abs(step - value) < 0.005 + 1e-9 for step, value in zip(steps, values, strict=True))
+        == fitting
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -139,11 +191,15 @@ def test_reported_deltas_step_as_the_subsets_suggest(task: str, metric: str, num
 def test_the_sweeps_of_a_reported_table_ask_all_that_it_shows(name: str, size: str) -> None:
     table = REPORTED[name]
     wanted_models = {row["model"] for row in [*table["rows"], table] if "model" in row}
-    wanted_tasks = {task for row in table["rows"] for task, _ in cells(row)} | ({table["task"]} if "task" in table else set())
+    wanted_tasks = {task for row in table["rows"] for task, _ in cells(row)} | (
+        {table["task"]} if "task" in table else set()
+    )
     for experiment in experiments(table):
         spec = settings.load_sweep(f"paper/{size}/{experiment}")
         assert wanted_models <= {model.name for model in spec.models}
-        assert {(task, table["style"]) for task in wanted_tasks} <= {(task.name, task.style) for task in spec.tasks}
+        assert {(task, table["style"]) for task in wanted_tasks} <= {
+            (task.name, task.style) for task in spec.tasks
+        }
         assert spec.calendar.control
 
 
@@ -167,7 +223,9 @@ def test_the_two_sizes_differ_in_nothing_but_the_number_of_items(name: str) -> N
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_asks_the_numbers_of_items_that_the_paper_has(sweep: str) -> None:
     spec = settings.load_sweep(sweep)
-    assert {task.name: task.rows for task in spec.tasks} == {task.name: ITEMS[task.name] for task in spec.tasks}
+    assert {task.name: task.rows for task in spec.tasks} == {
+        task.name: ITEMS[task.name] for task in spec.tasks
+    }
     assert {task.limit for task in spec.tasks if task.name not in SUBSETS} <= {None}
     wanted = SUBSETS if "paper-size" in sweep else dict.fromkeys(SUBSETS)
     assert all(task.limit == wanted[task.name] for task in spec.tasks if task.name in SUBSETS)
@@ -191,14 +249,21 @@ def test_dated_sweeps_ask_the_papers_365_dates_a_control_and_placebo_copies(swee
     days = calendar.days()
     assert calendar.control
     if Path(sweep).name in DATED:
-        assert (len(days), f"{days[0]}", f"{days[-1]}", calendar.placebo) == (365, "2024-01-01", "2024-12-31", 12)
+        assert (len(days), f"{days[0]}", f"{days[-1]}", calendar.placebo) == (
+            365,
+            "2024-01-01",
+            "2024-12-31",
+            12,
+        )
     else:
         assert (days, calendar.placebo) == ([], 1)
 
 
 def test_no_two_sweeps_share_a_name() -> None:
     """A run's folder is named after its sweep."""
-    names = [tomllib.loads(path.read_text())["name"] for path in (CONFIGS / "sweeps").rglob("*.toml")]
+    names = [
+        tomllib.loads(path.read_text())["name"] for path in (CONFIGS / "sweeps").rglob("*.toml")
+    ]
     assert sorted(names) == sorted(set(names))
 
 
@@ -208,12 +273,19 @@ def test_commands_in_a_header_are_for_that_sweep_and_known_engine_settings(sweep
     names = []
     for given in re.findall(r"--engine (\S+)", header(sweep)):
         changes = dict(pair.split("=") for pair in given.replace("$n", "8").split(","))
-        names.append(EngineSpec.model_validate({k: int(v) if v.isdigit() else v for k, v in changes.items()}).name)
+        names.append(
+            EngineSpec.model_validate(
+                {k: int(v) if v.isdigit() else v for k, v in changes.items()}
+            ).name
+        )
     assert len(names) == len(set(names))
     assert "default" not in names
 
 
-@pytest.mark.parametrize("sweep", [s for s in SWEEPS if Path(s).name in ("table5-batch-size", "table5-precision", "table5-gpu")])
+@pytest.mark.parametrize(
+    "sweep",
+    [s for s in SWEEPS if Path(s).name in ("table5-batch-size", "table5-precision", "table5-gpu")],
+)
 def test_sources_of_variation_in_the_engine_say_how_to_run_and_join_them(sweep: str) -> None:
     assert "--engine" in header(sweep)
     assert "datesweep join" in header(sweep)
@@ -221,12 +293,16 @@ def test_sources_of_variation_in_the_engine_say_how_to_run_and_join_them(sweep: 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_each_axis_takes_the_values_that_the_paper_varies(size: str) -> None:
-    conditions = {name: settings.load_sweep(f"paper/{size}/{name}").conditions for name in EXPERIMENTS}
+    conditions = {
+        name: settings.load_sweep(f"paper/{size}/{name}").conditions for name in EXPERIMENTS
+    }
     assert conditions["table5-option-order"].option_orders == [1, 2, 3, 4, 5]
     assert sorted(conditions["table5-wording"].wordings) == sorted(WORDINGS)
     assert sorted(conditions["figure14-location"].locations) == sorted(LOCATIONS)
     assert settings.load_sweep(f"paper/{size}/table5-batch-size").engine.batch_invariant is False
-    styles = [(task.name, task.style) for task in settings.load_sweep(f"paper/{size}/figure4-cot").tasks]
+    styles = [
+        (task.name, task.style) for task in settings.load_sweep(f"paper/{size}/figure4-cot").tasks
+    ]
     assert styles == [("mmlu", "zero_shot"), ("mmlu", "cot")]
 
 
@@ -244,6 +320,10 @@ def test_no_sweep_gives_consent_to_run_programs(sweep: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_readme_names_each_experiment_with_its_numbers_of_prompts(name: str) -> None:
-    rows = [line for line in (CONFIGS.parent / "README.md").read_text().splitlines() if line.startswith("|") and f"`{name}`" in line]
+    rows = [
+        line
+        for line in (CONFIGS.parent / "README.md").read_text().splitlines()
+        if line.startswith("|") and f"`{name}`" in line
+    ]
     counts = [f" {num_prompts(settings.load_sweep(f'paper/{size}/{name}')):,} " for size in SIZES]
     assert any(all(f"|{count}|" in row for count in counts) for row in rows)

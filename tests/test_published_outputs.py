@@ -1,4 +1,6 @@
-"""What other people's models wrote gets the scores that are known for it, through the task and the metric."""
+"""What other people's models wrote gets the scores that are known for it, through the task and the
+metric.
+"""
 
 import json
 import os
@@ -15,10 +17,13 @@ from pipeline.data import rows as sources
 from pipeline.metrics import Segment
 from pipeline.sandbox import run as sandbox
 
-pytestmark = pytest.mark.skipif("DATESWEEP_DATA" not in os.environ, reason="DATESWEEP_DATA is not set")
+pytestmark = pytest.mark.skipif(
+    "DATESWEEP_DATA" not in os.environ, reason="DATESWEEP_DATA is not set"
+)
 
 LEAKED = {"HumanEval/133", "HumanEval/143", "HumanEval/150"}
-"""Programs that only passed in their authors' harness, where names leaked from one item to the next."""
+"""Programs that only passed in their authors' harness, where names leaked from one item to the
+next."""
 
 
 def read_outputs(name: str) -> list[dict[str, str]]:
@@ -36,13 +41,20 @@ def verdicts(problems: dict[str, dict[str, str]], outputs: list[dict[str, str]])
         return metric.segment(item, task.extract(item, text))
 
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(judge, [items[o["task_id"]] for o in outputs], [o["completion"] for o in outputs]))
+        return list(
+            pool.map(
+                judge, [items[o["task_id"]] for o in outputs], [o["completion"] for o in outputs]
+            )
+        )
 
 
 @pytest.mark.parametrize(
-    ("model", "num_passed", "leaked"), [("gpt-4", 134, set()), ("gpt-3.5-turbo", 42, set()), ("text-davinci-003", 93, LEAKED)]
+    ("model", "num_passed", "leaked"),
+    [("gpt-4", 134, set()), ("gpt-3.5-turbo", 42, set()), ("text-davinci-003", 93, LEAKED)],
 )
-def test_reflexion_programs_pass_as_their_authors_report(model: str, num_passed: int, leaked: set[str]) -> None:
+def test_reflexion_programs_pass_as_their_authors_report(
+    model: str, num_passed: int, leaked: set[str]
+) -> None:
     outputs = read_outputs(f"reflexion_{model}_simple.jsonl")
     found = verdicts(read_problems(), outputs)
     passed = {o["task_id"] for o, s in zip(outputs, found, strict=True) if s.stats == [1.0]}
@@ -55,35 +67,72 @@ def test_reflexion_programs_pass_as_their_authors_report(model: str, num_passed:
 def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the time to wait for the program that sleeps for 10 s."""
     run = sandbox.run
-    monkeypatch.setattr(sandbox, "run", lambda *program, **options: run(*program, **options, timeout_s=4.0))
+    monkeypatch.setattr(
+        sandbox, "run", lambda *program, **options: run(*program, **options, timeout_s=4.0)
+    )
 
 
 @pytest.mark.usefixtures("short_deadline")
 def test_half_of_human_evals_example_programs_pass() -> None:
-    problem, outputs = read_outputs("example_problem.jsonl")[0], read_outputs("example_samples.jsonl")
+    problem, outputs = (
+        read_outputs("example_problem.jsonl")[0],
+        read_outputs("example_samples.jsonl"),
+    )
     found = verdicts({problem["task_id"]: problem}, outputs)
     assert [s.stats for s in found] == [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]]
 
 
 @pytest.mark.usefixtures("short_deadline")
 def test_human_evals_example_programs_fail_for_their_own_reasons_when_run_as_they_are() -> None:
-    problem, outputs = read_outputs("example_problem.jsonl")[0], read_outputs("example_samples.jsonl")
+    problem, outputs = (
+        read_outputs("example_problem.jsonl")[0],
+        read_outputs("example_samples.jsonl"),
+    )
     (item,) = tasks.get("humaneval").items([problem])
     found = [
-        metrics.get("pass_at_1").segment(item, tasks.Answer(answer=problem["prompt"] + o["completion"], rule="as_is")) for o in outputs
+        metrics.get("pass_at_1").segment(
+            item, tasks.Answer(answer=problem["prompt"] + o["completion"], rule="as_is")
+        )
+        for o in outputs
     ]
-    assert [s.status for s in found] == ["scored", "timeout", "scored", "scored", "scored", "scored"]
-    assert [s.detail.split(":")[0] for s in found] == ["FileNotFoundError", "was still running at the deadline", "EOFError", "", "", ""]
+    assert [s.status for s in found] == [
+        "scored",
+        "timeout",
+        "scored",
+        "scored",
+        "scored",
+        "scored",
+    ]
+    assert [s.detail.split(":")[0] for s in found] == [
+        "FileNotFoundError",
+        "was still running at the deadline",
+        "EOFError",
+        "",
+        "",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
     ("system", "bleu", "chrf"),
-    [("basic-constrained", 12.74, 47.53), ("basic-unconstrained", 16.25, 50.48), ("factored-unconstrained", 15.73, 50.27)],
+    [
+        ("basic-constrained", 12.74, 47.53),
+        ("basic-unconstrained", 16.25, 50.48),
+        ("factored-unconstrained", 15.73, 50.27),
+    ],
 )
-def test_translations_keep_their_scores_through_extraction(system: str, bleu: float, chrf: float) -> None:
+def test_translations_keep_their_scores_through_extraction(
+    system: str, bleu: float, chrf: float
+) -> None:
     """No rule of extraction takes a part of a plain translation for something else."""
-    path = Path(os.environ["DATESWEEP_DATA"]).parent / f"outputs/wmt16_en-fi/newstest2016.en-fi.helsinki-{system}.fi"
-    texts, task = path.read_text(encoding="utf-8").rstrip("\n").split("\n"), tasks.get("wmt16_en_fi_3000")
+    path = (
+        Path(os.environ["DATESWEEP_DATA"]).parent
+        / f"outputs/wmt16_en-fi/newstest2016.en-fi.helsinki-{system}.fi"
+    )
+    texts, task = (
+        path.read_text(encoding="utf-8").rstrip("\n").split("\n"),
+        tasks.get("wmt16_en_fi_3000"),
+    )
     items = list(task.items(sources.rows(task.source, None)))
     answers = [task.extract(item, f" {text}") for item, text in zip(items, texts, strict=True)]
     assert _corpus_score("bleu", items, answers) == pytest.approx(bleu, abs=0.005)
@@ -92,5 +141,7 @@ def test_translations_keep_their_scores_through_extraction(system: str, bleu: fl
 
 def _corpus_score(name: str, items: list[Item], answers: list[tasks.Answer]) -> float:
     metric = metrics.get(name)
-    stats = np.array([metric.segment(item, answer).stats for item, answer in zip(items, answers, strict=True)])
+    stats = np.array(
+        [metric.segment(item, answer).stats for item, answer in zip(items, answers, strict=True)]
+    )
     return float(metric.combine(stats.sum(axis=0), np.array(float(len(stats)))))

@@ -9,10 +9,14 @@ from pipeline.store.run_folder import Run
 
 def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     stored = stages.spec_of(simulated_run)
-    assert stored == simulated_spec.model_copy(update={"data_root": None}), "where the data lay is this machine's affair"
+    assert stored == simulated_spec.model_copy(update={"data_root": None}), (
+        "where the data lay is this machine's affair"
+    )
 
 
-def test_a_report_needs_tables(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: object) -> None:
+def test_a_report_needs_tables(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: object
+) -> None:
     import pathlib
     import shutil
 
@@ -28,12 +32,16 @@ def test_a_simulated_run_says_so_in_its_report(simulated_run: Run) -> None:
     assert stages.provenance(simulated_run, stages.spec_of(simulated_run)).is_simulated
 
 
-def test_a_narrowed_run_says_so_in_its_report(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_a_narrowed_run_says_so_in_its_report(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     narrowed = simulated_spec.model_copy(update={"narrowing": {"--limit": "3"}})
     assert stages.provenance(simulated_run, narrowed).narrowing == {"--limit": "3"}
 
 
-def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     sections = stages.provenance(simulated_run, simulated_spec).sections
     assert sections["Run"]["fingerprint"] == simulated_run.manifest()["fingerprint"][:16]
     assert "transformers" in sections["Versions"]
@@ -42,7 +50,9 @@ def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(simulated_run: R
     assert sections["Dates and conditions"]["February 29"] == "left out"
 
 
-def test_analysing_again_writes_the_same_bytes(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_analysing_again_writes_the_same_bytes(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     before = {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()}
     stages.analyse(simulated_run, simulated_spec, Reporter())
     assert {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()} == before

@@ -6,10 +6,12 @@ To add one, write `pipeline/analyses/<name>.py` with
     QUESTION  the question it answers, one sentence in a reader's words
     table     function of an `Evidence` that returns a Polars frame
 
-It is found by its file name. Start from `Evidence.outcomes()`, which gives one benchmark run under one metric at a time as arrays over
-items and dates. The contract tests (`tests/test_analyses.py`) then check that its table does not depend on the order of the rows and comes
-out equal to the byte each time; so sort it by a key, and add up floats with `Outcomes.stats.sums()`, which goes by a fixed order of items.
-All scores are 0 to 100. Dates are compared only within one condition (`Outcomes.conditions()`), in which nothing but the date differs.
+It is found by its file name. Start from `Evidence.outcomes()`, which gives one benchmark run under
+one metric at a time as arrays over items and dates. The contract tests (`tests/test_analyses.py`)
+then check that its table does not depend on the order of the rows and comes out equal to the byte
+each time; so sort it by a key, and add up floats with `Outcomes.stats.sums()`, which goes by a
+fixed order of items. All scores are 0 to 100. Dates are compared only within one condition
+(`Outcomes.conditions()`), in which nothing but the date differs.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,17 +23,20 @@ import polars as pl
 from pipeline.analyses import _faults, _stats, _sums
 from pipeline.analyses._kept import Kept
 from pipeline.analyses._loading import load
-from pipeline.analyses._outcomes import AXES as AXES  # `as`: plug-ins import these names from here
-from pipeline.analyses._outcomes import CONDITION_KEY as CONDITION_KEY
-from pipeline.analyses._outcomes import SERIES_KEY as SERIES_KEY
-from pipeline.analyses._outcomes import Outcomes as Outcomes
-from pipeline.analyses._spread import SPREAD as SPREAD
-from pipeline.analyses._spread import spread as spread
-from pipeline.analyses._stats import Bools as Bools
-from pipeline.analyses._stats import Cells as Cells
-from pipeline.analyses._stats import Combine as Combine
-from pipeline.analyses._stats import Floats as Floats
-from pipeline.analyses._stats import Ints as Ints
+from pipeline.analyses._outcomes import (
+    AXES as AXES,  # `as`: plug-ins import these names from here
+    CONDITION_KEY as CONDITION_KEY,
+    SERIES_KEY as SERIES_KEY,
+    Outcomes as Outcomes,
+)
+from pipeline.analyses._spread import SPREAD as SPREAD, spread as spread
+from pipeline.analyses._stats import (
+    Bools as Bools,
+    Cells as Cells,
+    Combine as Combine,
+    Floats as Floats,
+    Ints as Ints,
+)
 from pipeline.core import registry, tables
 from pipeline.core.records import STATUSES as STATUSES
 
@@ -47,31 +52,42 @@ class Evidence:
     """What analyses may ask of: everything measured in a run, joined by key."""
 
     rows: pl.LazyFrame
-    """One row for each completion and metric: `tables.ROW_KEY`, `date` (null for controls), `CONDITION_KEY`, `group`, `output_id`,
-    `answer`, `rule`, `metric`, `status`, `stats`. A join of the stored tables: for a large run, `outcomes` is far quicker and smaller."""
+    """One row for each completion and metric: `tables.ROW_KEY`, `date` (null for controls),
+    `CONDITION_KEY`, `group`, `output_id`, `answer`, `rule`, `metric`, `status`, `stats`. A join of
+    the stored tables: for a large run, `outcomes` is far quicker and smaller."""
     by_variant: pl.DataFrame
-    """One row for each `VARIANT_KEY`: `date`, `CONDITION_KEY`, `score` (0 to 100, null where nothing was scored), `num_items`,
-    `num_scored`, `num_no_answer`, `num_failed`, `num_timeout`. The last four count items by status and add up to `num_items`."""
+    """One row for each `VARIANT_KEY`: `date`, `CONDITION_KEY`, `score` (0 to 100, null where nothing
+    was scored), `num_items`, `num_scored`, `num_no_answer`, `num_failed`, `num_timeout`. The last
+    four count items by status and add up to `num_items`."""
     items: pl.DataFrame
     """The items asked, with the columns of `records.Item`."""
     kept: Kept = field(repr=False)
     """What `outcomes` yields."""
 
     def outcomes(self) -> Iterator[Outcomes]:
-        """Arrays over items and variants, for one benchmark run under one metric at a time, in the order of `SERIES_KEY`."""
+        """Arrays over items and variants, for one benchmark run under one metric at a time, in the
+        order of `SERIES_KEY`.
+        """
         yield from self.kept
 
 
 def evidence(
-    completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame, sums: pl.LazyFrame | None = None
+    completions: pl.LazyFrame,
+    scores: pl.LazyFrame,
+    variants: pl.DataFrame,
+    items: pl.DataFrame,
+    sums: pl.LazyFrame | None = None,
 ) -> Evidence:
-    """Everything measured in a run, joined by key; the frames have the columns of the record classes of the same names.
+    """Everything measured in a run, joined by key.
 
-    `sums` (`records.PartialSum`) are what scoring added up already; scores by variant are made of them, and checked against the rows.
+    The frames have the columns of the record classes of the same names.
+
+    `sums` (`records.PartialSum`) are what scoring added up already; scores by variant are made of
+    them, and checked against the rows.
 
     Raises:
-        StoreError: a completion has no score, or two, under one of its run's metrics; or its variant or item is unknown; or the sums are
-            of other scores.
+        StoreError: a completion has no score, or two, under one of its run's metrics; or its
+            variant or item is unknown; or the sums are of other scores.
     """
     _faults.check_distinct(variants, ["variant"])
     _faults.check_distinct(items, ["task", "item_id"])
@@ -83,12 +99,22 @@ def evidence(
         _sums.check_same(added, by_variant)
         by_variant = added
     by_variant = by_variant.match_to_schema(BY_VARIANT).sort(VARIANT_KEY)
-    return Evidence(rows=_join(completions, scores, variants, items), by_variant=by_variant, items=items, kept=kept)
+    return Evidence(
+        rows=_join(completions, scores, variants, items),
+        by_variant=by_variant,
+        items=items,
+        kept=kept,
+    )
 
 
 COUNTS = ("num_items", "num_scored", "num_no_answer", "num_failed", "num_timeout")
 
-CONDITION = pl.Schema({name: pl.Int64() if name in ("option_order", "year") else pl.String() for name in CONDITION_KEY})
+CONDITION = pl.Schema(
+    {
+        name: pl.Int64() if name in ("option_order", "year") else pl.String()
+        for name in CONDITION_KEY
+    }
+)
 """Types of the columns `CONDITION_KEY`."""
 
 BY_VARIANT = pl.Schema(
@@ -109,10 +135,16 @@ def get(name: str) -> Callable[[Evidence], pl.DataFrame]:
     return cast(Callable[[Evidence], pl.DataFrame], registry.module("analyses", name).table)
 
 
-def _join(completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame) -> pl.LazyFrame:
+def _join(
+    completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame
+) -> pl.LazyFrame:
     """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
     scored = completions.select(*tables.ROW_KEY, "output_id").join(
         scores.drop("detail", "signature", "extraction_version"), on=tables.OUTPUT_KEY, how="inner"
     )
-    dated = scored.join(variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left")
-    return dated.join(items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left")
+    dated = scored.join(
+        variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left"
+    )
+    return dated.join(
+        items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left"
+    )

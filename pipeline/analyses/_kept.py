@@ -1,4 +1,6 @@
-"""Outcomes on disk while a run is analysed: every analysis asks for all of them, and only one fits in memory beside its work."""
+"""Outcomes on disk while a run is analysed: every analysis asks for all of them, and only one fits
+in memory beside its work.
+"""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -29,7 +31,13 @@ class Kept:
             for name in _ARRAYS:
                 np.save(place / f"{name}.npy", getattr(one, name))
             one.answer_texts.to_frame("answer").write_ipc(place / "answer_texts.arrow")
-            self._small.append({n: getattr(one, n) for n in Outcomes.__slots__ if n not in (*_ARRAYS, "answer_texts")})
+            self._small.append(
+                {
+                    n: getattr(one, n)
+                    for n in Outcomes.__slots__
+                    if n not in (*_ARRAYS, "answer_texts")
+                }
+            )
             yield one
 
     def __iter__(self) -> Iterator[Outcomes]:

@@ -1,4 +1,6 @@
-"""How far apart scores lie that differ in one thing: what the analyses of dates, conditions and engine settings share."""
+"""How far apart scores lie that differ in one thing: what the analyses of dates, conditions and
+engine settings share.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,18 +13,28 @@ from pipeline.analyses._stats import Floats
 SPREAD = pl.Schema(
     {"num_values": pl.Int64()}
     | {name: pl.Float64() for name in ("mean", "sd", "cv_percent")}
-    | {"worst_value": pl.String(), "worst": pl.Float64(), "best_value": pl.String(), "best": pl.Float64(), "delta": pl.Float64()}
+    | {
+        "worst_value": pl.String(),
+        "worst": pl.Float64(),
+        "best_value": pl.String(),
+        "best": pl.Float64(),
+        "delta": pl.Float64(),
+    }
 )
 """Columns of `spread`, for values that are texts."""
 
 
 def spread(values: Sequence[Any], scores: Floats, *, higher_is_better: bool) -> dict[str, Any]:
-    """Columns of `SPREAD` for the scores (num_values,) of `values`, of which those without a score (NaN) are left out.
+    """Columns of `SPREAD` for the scores (num_values,) of `values`, of which those without a score
+    (NaN) are left out.
 
     * `num_values`: how many have a score; with none, the other columns are None;
-    * `mean`, and `sd` with n - 1 in the denominator (ddof = 1), both over the values; `sd` is None for a single value;
-    * `cv_percent`: the coefficient of variation in percent, 100 * sd / mean; None where the mean is 0;
-    * `worst`, `best`: scores, and their values; the first of `values` wins ties; where less is better, `worst` is the highest score;
+    * `mean`, and `sd` with n - 1 in the denominator (ddof = 1), both over the values; `sd` is None
+      for a single value;
+    * `cv_percent`: the coefficient of variation in percent, 100 * sd / mean; None where the mean is
+      0;
+    * `worst`, `best`: scores, and their values; the first of `values` wins ties; where less is
+      better, `worst` is the highest score;
     * `delta`: best minus worst in points, never negative.
     """
     known = scores[~np.isnan(scores)]

@@ -1,4 +1,5 @@
-"""Pure statistics on arrays: what chance alone does to a worst-to-best range, flip counts, intervals, corrections.
+"""Pure statistics on arrays: what chance alone does to a worst-to-best range, flip counts,
+intervals, corrections.
 
 Nothing here knows of files, frames or models. Random draws come from a seed that the caller gives.
 """
@@ -21,19 +22,25 @@ Z_95 = 1.959963984540054
 """Two-sided 95% point of the normal distribution."""
 
 _TIE = 1e-9
-"""Two ranges closer than this are one value: the same gap in right answers has other last digits at another place on the scale."""
+"""Two ranges closer than this are one value: the same gap in right answers has other last digits at
+another place on the scale."""
 
 _BLOCK_CELLS = 2**18
-"""Outcomes whose statistics are looked up together; bounds memory, and keeps them near the processor."""
+"""Outcomes whose statistics are looked up together; bounds memory, and keeps them near the
+processor."""
 _GROUP_CELLS = 2**15
 """Groups times dates of one pattern of gaps, see `chance_deltas`."""
 _DRAWS_PER_SHUFFLE = 100
-"""Draws that share the shuffle of the single items, see `chance_deltas`; bounds the memory that draws need, too."""
+"""Draws that share the shuffle of the single items, see `chance_deltas`; bounds the memory that
+draws need, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """Sufficient statistics of every item on every date. Equal outcomes of an item are stored once, and of each only what is not 0."""
+    """Sufficient statistics of every item on every date.
+
+    Equal outcomes of an item are stored once, and of each only what is not 0.
+    """
 
     index: Ints
     """(num_items, num_dates) row of the other two arrays; -1 where there is no outcome."""
@@ -63,19 +70,32 @@ class Cells:
         return dataclasses.replace(self, index=self.index[chosen])
 
     def sums(self) -> Floats:
-        """(num_dates, num_stats) sums over the items, added one after the other, so that they do not depend on the other dates."""
+        """(num_dates, num_stats) sums over the items, added one after the other, so that they do
+        not depend on the other dates.
+        """
         sums: Floats = self.group_sums(np.zeros(len(self.index), dtype=np.int64), 1)[0]
         return sums
 
     def group_sums(self, group: Ints, num_groups: int) -> Floats:
-        """(num_groups, num_dates, num_stats) the same for each group of items; `group` is (num_items,) the number of each item's."""
+        """(num_groups, num_dates, num_stats) the same for each group of items.
+
+        `group` is (num_items,) the number of each item's.
+        """
         shape = (num_groups, self.index.shape[1], self.num_stats)
-        total, dates = np.zeros(np.prod(shape, dtype=np.int64)), np.arange(shape[1]) * self.num_stats
+        total, dates = (
+            np.zeros(np.prod(shape, dtype=np.int64)),
+            np.arange(shape[1]) * self.num_stats,
+        )
         for block in self._blocks():
-            rows, cells = self.index[block], group[block, None] * (shape[1] * self.num_stats) + dates
+            rows, cells = (
+                self.index[block],
+                group[block, None] * (shape[1] * self.num_stats) + dates,
+            )
             if (rows < 0).any():
                 rows, cells = rows[rows >= 0], cells[rows >= 0]
-            np.add.at(total, (cells[..., None] + self.places[rows]).ravel(), self.values[rows].ravel())
+            np.add.at(
+                total, (cells[..., None] + self.places[rows]).ravel(), self.values[rows].ravel()
+            )
         return total.reshape(shape)
 
     def varying(self) -> Bools:
@@ -84,7 +104,9 @@ class Cells:
         for block in self._blocks():
             rows, present = self.index[block], self.present[block]
             first = np.take_along_axis(rows, present.argmax(axis=1)[:, None], axis=1)
-            differs = (self.values[rows] != self.values[first]) | (self.places[rows] != self.places[first])
+            differs = (self.values[rows] != self.values[first]) | (
+                self.places[rows] != self.places[first]
+            )
             found[block] = (differs.any(axis=2) & present).any(axis=1)
         return found
 
@@ -92,37 +114,52 @@ class Cells:
         """Ranges of items, of a size that bounds what is looked up at once."""
         num_items, num_dates = self.index.shape
         step = max(1, _BLOCK_CELLS // max(num_dates, 1))
-        return (slice(start, start + step) for start in range(0, num_items if num_dates else 0, step))
+        return (
+            slice(start, start + step) for start in range(0, num_items if num_dates else 0, step)
+        )
 
 
 def nonzero(stats: Floats) -> tuple[Floats, Ints]:
-    """`values` and `places` of `Cells`, each (num_rows, width), for statistics (num_rows, num_stats)."""
+    """`values` and `places` of `Cells`, each (num_rows, width), for statistics (num_rows,
+    num_stats).
+    """
     is_set = stats != 0
     cell, per_row = np.flatnonzero(is_set), np.count_nonzero(is_set, axis=1)
     row, place = np.divmod(cell, stats.shape[1])
     column = np.arange(cell.size) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = int(per_row.max(initial=1))
-    values, places = np.zeros((len(stats), width)), np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1]))
+    values, places = (
+        np.zeros((len(stats), width)),
+        np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1])),
+    )
     values[row, column], places[row, column] = stats[row, place], place
     return values, places
 
 
 def scores_by_date(cells: Cells, combine: Combine) -> Floats:
-    """Score of each date, shape (num_dates,), NaN where a date has no outcome; `combine` turns sums and counts into scores."""
+    """Score of each date, shape (num_dates,), NaN where a date has no outcome.
+
+    `combine` turns sums and counts into scores.
+    """
     return combine(cells.sums(), cells.counts)
 
 
 def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) -> Floats:
-    """Worst-to-best ranges, shape (num_draws,), that independent flips of the items alone would give.
+    """Worst-to-best ranges, shape (num_draws,), that independent flips of the items alone would
+    give.
 
-    Each draw shuffles every item's outcomes over the dates on which it has one, independently of the other items: an item keeps how often
-    it is right, and no date can favour many items at once. Missing outcomes stay where they are, so a date that lost half of its items is
-    compared with draws that lost the same half. Only items that vary are shuffled; the sum of the others is the same in every draw.
+    Each draw shuffles every item's outcomes over the dates on which it has one, independently of
+    the other items: an item keeps how often it is right, and no date can favour many items at once.
+    Missing outcomes stay where they are, so a date that lost half of its items is compared with
+    draws that lost the same half. Only items that vary are shuffled; the sum of the others is the
+    same in every draw.
 
-    Where many items vary, they are shuffled one by one and added up in groups, and `_DRAWS_PER_SHUFFLE` draws shuffle the sums of the
-    groups. A shuffle after a shuffle is a shuffle, so each draw by itself is distributed exactly as if every item had been shuffled anew.
-    Draws that share the first shuffle are a little alike: the variance of a date's sum, given that shuffle, is off by a random share with
-    a standard deviation of sqrt(2 / (groups * dates)), 0.8%, which is small beside the error of any number of draws made here.
+    Where many items vary, they are shuffled one by one and added up in groups, and
+    `_DRAWS_PER_SHUFFLE` draws shuffle the sums of the groups. A shuffle after a shuffle is a
+    shuffle, so each draw by itself is distributed exactly as if every item had been shuffled anew.
+    Draws that share the first shuffle are a little alike: the variance of a date's sum, given that
+    shuffle, is off by a random share with a standard deviation of sqrt(2 / (groups * dates)), 0.8%,
+    which is small beside the error of any number of draws made here.
 
     Args:
         cells: outcomes of items on dates.
@@ -131,18 +168,27 @@ def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) 
         seed: of the generator; equal seeds give equal draws.
     """
     rng, varying = np.random.default_rng(seed), cells.varying()
-    fixed, counts, moving = cells.items(~varying).sums(), cells.counts, list(_patterns(cells.items(varying)))
+    fixed, counts, moving = (
+        cells.items(~varying).sums(),
+        cells.counts,
+        list(_patterns(cells.items(varying))),
+    )
     ranges = np.empty(num_draws)
     for start in range(0, num_draws, _DRAWS_PER_SHUFFLE):
         sums = np.tile(fixed, (min(_DRAWS_PER_SHUFFLE, num_draws - start), 1, 1))
         for block, dates in moving:
             sums[:, dates] += _shuffled_sums(block, len(sums), rng)
-        ranges[start : start + len(sums)] = value_range(combine(sums, np.broadcast_to(counts, sums.shape[:2])))
+        ranges[start : start + len(sums)] = value_range(
+            combine(sums, np.broadcast_to(counts, sums.shape[:2]))
+        )
     return ranges
 
 
 def value_range(scores: Floats) -> Floats:
-    """Largest minus smallest along the last axis, leaving NaN out; 0 where fewer than two values are left."""
+    """Largest minus smallest along the last axis, leaving NaN out.
+
+    0 where fewer than two values are left.
+    """
     high = np.where(np.isnan(scores), -np.inf, scores).max(axis=-1, initial=-np.inf)
     low = np.where(np.isnan(scores), np.inf, scores).min(axis=-1, initial=np.inf)
     width: Floats = np.maximum(high - low, 0.0)
@@ -152,16 +198,18 @@ def value_range(scores: Floats) -> Floats:
 def p_value(draws: Floats, observed: float) -> float:
     """Share of values at least as large as `observed`, among the draws and the observed one itself.
 
-    (1 + #{draw >= observed}) / (1 + draws), which is never 0 and keeps the error rate of the test at its level (Phipson and Smyth 2010,
-    doi:10.2202/1544-6115.1585, equation 2).
+    (1 + #{draw >= observed}) / (1 + draws), which is never 0 and keeps the error rate of the test
+    at its level (Phipson and Smyth 2010, doi:10.2202/1544-6115.1585, equation 2).
     """
     return float((1 + np.count_nonzero(draws >= observed - _TIE)) / (1 + draws.size))
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's step-down adjusted p-values, shape (num_tests,): comparing them with 0.05 keeps the chance of any false alarm below 5%.
+    """Holm's step-down adjusted p-values, shape (num_tests,): comparing them with 0.05 keeps the
+    chance of any false alarm below 5%.
 
-    NaN marks a test that was not made; it stays NaN and does not count as one. Source: Holm 1979, https://www.jstor.org/stable/4615733.
+    NaN marks a test that was not made; it stays NaN and does not count as one. Source: Holm 1979,
+    https://www.jstor.org/stable/4615733.
     """
     adjusted = np.full(p_values.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p_values))
@@ -174,7 +222,8 @@ def holm(p_values: Floats) -> Floats:
 def wilson(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:
     """Lower and upper end of Wilson's interval for a proportion; (0, 1) when there are no trials.
 
-    Unlike the textbook interval it stays inside [0, 1] and is not empty at 0 of n. Source: Wilson 1927, doi:10.1080/01621459.1927.10502953.
+    Unlike the textbook interval it stays inside [0, 1] and is not empty at 0 of n. Source: Wilson
+    1927, doi:10.1080/01621459.1927.10502953.
     """
     if trials == 0:
         return 0.0, 1.0
@@ -185,7 +234,8 @@ def wilson(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:
 
 
 def flips(codes: Ints, present: Bools) -> Bools:
-    """Whether each item flips, shape (num_items,): its codes are not the same on all dates on which it has one.
+    """Whether each item flips, shape (num_items,): its codes are not the same on all dates on which
+    it has one.
 
     Args:
         codes: (num_items, num_dates) numbers that are equal for equal outcomes.
@@ -199,10 +249,13 @@ def flips(codes: Ints, present: Bools) -> Bools:
 
 
 def pairwise_flips(codes: Ints, present: Bools) -> tuple[int, int]:
-    """Number of (item, two dates) pairs whose outcomes differ, and number of such pairs; arguments as for `flips`.
+    """Number of (item, two dates) pairs whose outcomes differ, and number of such pairs.
 
-    Their ratio is the chance that a random item flips between two random dates. Counted through group sizes, so a year of dates costs no
-    more than a sort: n outcomes of which n_c are c hold (n² - Σ n_c²) / 2 unequal pairs.
+    Arguments as for `flips`.
+
+    Their ratio is the chance that a random item flips between two random dates. Counted through
+    group sizes, so a year of dates costs no more than a sort: n outcomes of which n_c are c hold
+    (n² - Σ n_c²) / 2 unequal pairs.
     """
     if not codes.size:
         return 0, 0
@@ -218,36 +271,52 @@ def pairwise_flips(codes: Ints, present: Bools) -> tuple[int, int]:
 
 
 def paired_flips(codes: Ints, other: Ints, present: Bools) -> tuple[int, int]:
-    """Number of cells that differ between two copies of one array, and number of cells that both have (`present`)."""
+    """Number of cells that differ between two copies of one array, and number of cells that both
+    have (`present`).
+    """
     return int(np.count_nonzero((codes != other) & present)), int(np.count_nonzero(present))
 
 
 def _patterns(cells: Cells) -> Iterator[tuple[Cells, Ints]]:
-    """Items that have outcomes on the same dates, and those dates, of which a block has no gaps, so that its rows can be shuffled."""
+    """Items that have outcomes on the same dates, and those dates, of which a block has no gaps, so
+    that its rows can be shuffled.
+    """
     if not cells.index.size:
         return
     present = cells.present
-    _, example, which = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
+    _, example, which = np.unique(
+        np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True
+    )
     for number, pattern in enumerate(present[example]):
         dates = np.flatnonzero(pattern)
         yield cells.items(np.flatnonzero(which == number)).dates(dates), dates
 
 
 def _shuffled_sums(block: Cells, num_draws: int, rng: np.random.Generator) -> Floats:
-    """(num_draws, num_dates, num_stats) sums over the items of a block without gaps, each time shuffled within each item."""
+    """(num_draws, num_dates, num_stats) sums over the items of a block without gaps, each time
+    shuffled within each item.
+    """
     groups = _shuffled_groups(block, rng)
     num_groups, num_dates, num_stats = groups.shape
-    cells, order = groups.reshape(-1, num_stats), np.arange(num_groups * num_dates).reshape(num_groups, num_dates)
+    cells, order = (
+        groups.reshape(-1, num_stats),
+        np.arange(num_groups * num_dates).reshape(num_groups, num_dates),
+    )
     sums, shuffled = np.empty((num_draws, num_dates, num_stats)), np.empty(groups.shape)
     for draw in range(num_draws):
         rng.permuted(order, axis=1, out=order)  # a shuffle of a shuffle is as random as a fresh one
-        np.take(cells, order, axis=0, out=shuffled, mode="clip")  # "clip": other modes copy the result once more
+        np.take(
+            cells, order, axis=0, out=shuffled, mode="clip"
+        )  # "clip": other modes copy the result once more
         sums[draw] = shuffled.sum(axis=0)
     return sums
 
 
 def _shuffled_groups(block: Cells, rng: np.random.Generator) -> Floats:
-    """(num_groups, num_dates, num_stats) sums over groups of shuffled items; single items, which need no shuffle yet, if they are few."""
+    """(num_groups, num_dates, num_stats) sums over groups of shuffled items.
+
+    Single items, which need no shuffle yet, if they are few.
+    """
     num_items, num_dates = block.index.shape
     most = max(1, _GROUP_CELLS // num_dates)
     if num_items <= most:

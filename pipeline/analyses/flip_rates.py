@@ -1,38 +1,60 @@
-"""How often an item's outcome changes with the date, beside how often it changes with nothing changed: the noise floor."""
+"""How often an item's outcome changes with the date, beside how often it changes with nothing
+changed: the noise floor.
+"""
 
 from typing import Any
 
 import polars as pl
 
-from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes
-from pipeline.analyses import _stats as stats
+from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Evidence, Outcomes, _stats as stats
 
 TITLE = "Flip rates"
-QUESTION = "How often does an answer change with the date, and how often with the same date asked again?"
+QUESTION = (
+    "How often does an answer change with the date, and how often with the same date asked again?"
+)
 
 SCHEMA = pl.Schema(
     {name: pl.String() for name in SERIES_KEY}
     | dict(CONDITION)
     | {name: pl.Int64() for name in ("num_items", "num_dates", "num_flipping")}
-    | {name: pl.Float64() for name in ("flipping_percent", "flipping_percent_low", "flipping_percent_high")}
-    | {"pair_flip_percent": pl.Float64(), "pair_output_percent": pl.Float64(), "num_placebo_pairs": pl.Int64()}
-    | {name: pl.Float64() for name in ("placebo_flip_percent", "placebo_flip_percent_high", "placebo_output_percent")}
+    | {
+        name: pl.Float64()
+        for name in ("flipping_percent", "flipping_percent_low", "flipping_percent_high")
+    }
+    | {
+        "pair_flip_percent": pl.Float64(),
+        "pair_output_percent": pl.Float64(),
+        "num_placebo_pairs": pl.Int64(),
+    }
+    | {
+        name: pl.Float64()
+        for name in ("placebo_flip_percent", "placebo_flip_percent_high", "placebo_output_percent")
+    }
 )
 
 
 def table(evidence: Evidence) -> pl.DataFrame:
-    """One row for each benchmark run, under its headline metric, and condition: those with dates, and controls with placebo copies.
+    """One row for each benchmark run, under its headline metric, and condition: those with dates,
+    and controls with placebo copies.
 
-    * `flipping_percent`: items whose outcome is not the same on all dates, with Wilson's 95% interval over items;
-    * `pair_flip_percent`: (item, two dates) pairs whose outcomes differ; `pair_output_percent`: whose outputs differ in any bit;
-    * `placebo_flip_percent`, `placebo_output_percent`: the same for (item, placebo copy) pairs, where the date is equal: what the engine
-      does by itself. `placebo_flip_percent_high` is Wilson's upper end, taking pairs as independent: what 0 flips in few pairs cannot rule
-      out.
+    * `flipping_percent`: items whose outcome is not the same on all dates, with Wilson's 95%
+      interval over items;
+    * `pair_flip_percent`: (item, two dates) pairs whose outcomes differ; `pair_output_percent`:
+      whose outputs differ in any bit;
+    * `placebo_flip_percent`, `placebo_output_percent`: the same for (item, placebo copy) pairs,
+      where the date is equal: what the engine does by itself. `placebo_flip_percent_high` is
+      Wilson's upper end, taking pairs as independent: what 0 flips in few pairs cannot rule out.
 
-    An outcome is right or wrong, or for metrics that grade (BLEU) the answer's text. Null where there is nothing to compare:
+    An outcome is right or wrong, or for metrics that grade (BLEU) the answer's text. Null where
+    there is nothing to compare:
     a condition without dates has a noise floor only.
     """
-    rows = [_row(o, condition) for o in evidence.outcomes() if o.is_headline for condition in _conditions(o)]
+    rows = [
+        _row(o, condition)
+        for o in evidence.outcomes()
+        if o.is_headline
+        for condition in _conditions(o)
+    ]
     return pl.DataFrame(rows, schema=SCHEMA).sort(*SERIES_KEY, *AXES)
 
 
@@ -45,7 +67,11 @@ def _conditions(outcomes: Outcomes) -> list[dict[str, Any]]:
 def _row(outcomes: Outcomes, condition: dict[str, Any]) -> dict[str, Any]:
     """One row of the table."""
     dates = outcomes.dates(condition["condition"])
-    codes, present, outputs = outcomes.codes[:, dates], outcomes.present[:, dates], outcomes.outputs[:, dates]
+    codes, present, outputs = (
+        outcomes.codes[:, dates],
+        outcomes.present[:, dates],
+        outcomes.outputs[:, dates],
+    )
     num_flipping, num_items = int(stats.flips(codes, present).sum()), int(present.any(axis=1).sum())
     low, high = stats.wilson(num_flipping, num_items)
     return {
@@ -72,7 +98,9 @@ def _placebo(outcomes: Outcomes, condition: str) -> dict[str, Any]:
     return {
         "num_placebo_pairs": num_pairs,
         "placebo_flip_percent": _percent(num_flips, num_pairs),
-        "placebo_flip_percent_high": 100 * stats.wilson(num_flips, num_pairs)[1] if num_pairs else None,
+        "placebo_flip_percent_high": 100 * stats.wilson(num_flips, num_pairs)[1]
+        if num_pairs
+        else None,
         "placebo_output_percent": _percent(*outputs),
     }
 

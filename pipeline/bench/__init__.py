@@ -5,7 +5,8 @@ To add one, write `pipeline/bench/<name>.py` with
     ABOUT     what it measures, one sentence
     measure   function of a `Bench` that returns figures by name, with units in the names
 
-Seeds are fixed, a warm-up comes first, and figures are medians. Everything goes to standard output; the last line is JSON.
+Seeds are fixed, a warm-up comes first, and figures are medians. Everything goes to standard output;
+the last line is JSON.
 """
 
 import json
@@ -49,12 +50,16 @@ Figures = dict[str, float | int | str]
 
 
 def main(names: list[str], bench: Bench) -> Figures:
-    """The figures of the benchmarks `names`, also printed as a table and, on the last line, as JSON.
+    """The figures of the benchmarks `names`, also printed as a table and, on the last line, as
+    JSON.
 
     Raises:
         ConfigError: there is no such benchmark.
     """
-    measures = {name: cast(Callable[[Bench], Figures], registry.module("bench", name).measure) for name in names}
+    measures = {
+        name: cast(Callable[[Bench], Figures], registry.module("bench", name).measure)
+        for name in names
+    }
     figures: Figures = {}
     for name, measure in measures.items():
         bench.reporter.say(f"bench {name}: {registry.module('bench', name).ABOUT}")
@@ -62,7 +67,14 @@ def main(names: list[str], bench: Bench) -> Figures:
     figures |= machine()
     table = Table(title=f"datesweep bench {' '.join(names)}", show_header=False)
     for name, value in figures.items():
-        table.add_row(name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value)
+        table.add_row(
+            name,
+            f"{value:,.3f}"
+            if isinstance(value, float)
+            else f"{value:,}"
+            if isinstance(value, int)
+            else value,
+        )
     Console().print(table)
     print(json.dumps(figures))  # noqa: T201 - results go to standard output, and this line to other programs
     return figures
@@ -72,9 +84,17 @@ def machine() -> Figures:
     """What the figures were measured on."""
     import importlib.metadata
 
-    versions = {name: importlib.metadata.version(name) for name in ("datesweep", "polars", "ray", "transformers")}
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("datesweep", "polars", "ray", "transformers")
+    }
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return {"cpu_cores": cores.num_cores(), "processor": processor(), "load_average_at_end": busy, **versions}
+    return {
+        "cpu_cores": cores.num_cores(),
+        "processor": processor(),
+        "load_average_at_end": busy,
+        **versions,
+    }
 
 
 def median(measure: Callable[[], float], repeats: int = REPEATS) -> float:

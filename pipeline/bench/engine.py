@@ -1,4 +1,6 @@
-"""Real vLLM through the streaming window: against its own call, against the floor, and under other settings."""
+"""Real vLLM through the streaming window: against its own call, against the floor, and under other
+settings.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +13,13 @@ from pipeline.core.errors import EngineError
 from pipeline.core.records import Request
 from pipeline.plan import Rate, keep_rate
 
-ABOUT = "tokens per second of real vLLM, and what other settings are worth; takes long, mostly to start engines, unless --share is below 1"
+ABOUT = (
+    "tokens per second of real vLLM, and what other settings are worth; takes long, mostly to "
+    "start engines, unless --share is below 1"
+)
 NUM_LABEL, NUM_TEXT = 192, 64
-"""Requests of one timed round. Texts must fill the default batch: with fewer, a smaller one looks better than it is."""
+"""Requests of one timed round. Texts must fill the default batch: with fewer, a smaller one looks
+better than it is."""
 CANDIDATES: dict[str, dict[str, list[Any]]] = {
     "cpu": {
         "block_size": [64, 128],
@@ -30,24 +36,39 @@ CANDIDATES: dict[str, dict[str, list[Any]]] = {
         "prefix_hash": ["xxhash"],
     },
 }
-"""Values to try beside the defaults of `engine.resolve`, one setting at a time, the others at their defaults."""
+"""Values to try beside the defaults of `engine.resolve`, one setting at a time, the others at their
+defaults."""
 CLEARLY = 1.03
 """How much faster a setting must be to be proposed; less is noise on a shared machine."""
 
 
 def measure(bench: Bench) -> Figures:
-    """The window over vLLM's own call, rates for `datesweep plan`, and the settings that are faster than the defaults."""
+    """The window over vLLM's own call, rates for `datesweep plan`, and the settings that are faster
+    than the defaults.
+    """
     with scratch() as folder:
         composer = _plans.composer(bench, folder)
         label = _plans.requests(composer, NUM_LABEL, lambda r: bool(r.label_token_ids))
         text = _plans.requests(composer, NUM_TEXT, lambda r: not r.label_token_ids)
-        batches = {name: found for name, found in (("label", label), ("text", text), ("mixed", [*label[:72], *text])) if found}
+        batches = {
+            name: found
+            for name, found in (("label", label), ("text", text), ("mixed", [*label[:72], *text]))
+            if found
+        }
         longest = _plans.longest([*label, *text])
-        trial = Trial(model=bench.model, engine=bench.spec.engine, max_model_len=longest, batches=batches, also_bare=True)
+        trial = Trial(
+            model=bench.model,
+            engine=bench.spec.engine,
+            max_model_len=longest,
+            batches=batches,
+            also_bare=True,
+        )
         usual = run(trial, folder / "usual.log")
         figures = _figures(usual)
         if bench.share >= 1:
-            figures |= _propose(bench, replace(trial, batches=_most_varied(batches), also_bare=False), folder)
+            figures |= _propose(
+                bench, replace(trial, batches=_most_varied(batches), also_bare=False), folder
+            )
     _remember(bench, usual)
     return figures
 
@@ -65,13 +86,16 @@ def _figures(timed: dict[str, Timed]) -> Figures:
 
 
 def _most_varied(batches: dict[str, list[Request]]) -> dict[str, list[Request]]:
-    """Label and text requests together where the sweep has both, since the settings suit them differently."""
+    """Label and text requests together where the sweep has both, since the settings suit them
+    differently.
+    """
     *_, name = batches
     return {name: batches[name]}
 
 
 def _propose(bench: Bench, trial: Trial, folder: Path) -> Figures:
-    """Speed under each candidate setting over that of the defaults, timed in the same way, and what to set.
+    """Speed under each candidate setting over that of the defaults, timed in the same way, and what
+    to set.
 
     The defaults are timed again at the end: how far that is from 1 tells how noisy the machine is.
     """
@@ -89,7 +113,9 @@ def _propose(bench: Bench, trial: Trial, folder: Path) -> Figures:
     return {**found, "proposed_engine_settings": ",".join(proposals) or "the defaults"}
 
 
-def _ratio(bench: Bench, trial: Trial, setting: str, value: Any, usual: float, folder: Path) -> float | None:
+def _ratio(
+    bench: Bench, trial: Trial, setting: str, value: Any, usual: float, folder: Path
+) -> float | None:
     """Speed over the `usual`; None where the engine does not start with this value."""
     spec = trial.engine.model_copy(update={setting: value})
     try:
@@ -108,7 +134,9 @@ def _speed(trial: Trial, log: Path) -> float:
 
 
 def _remember(bench: Bench, timed: dict[str, Timed]) -> None:
-    """Keep the rates for `datesweep plan`: of prompts from label requests, of outputs from what text requests take beyond their prompts."""
+    """Keep the rates for `datesweep plan`: of prompts from label requests, of outputs from what
+    text requests take beyond their prompts.
+    """
     if "label" not in timed:
         return
     prompt = timed["label"].computed_tokens_per_s

@@ -1,8 +1,10 @@
-"""A year of HumanEval through the score stage: what 365 dates of 164 programs take on this machine's cores, each run once and confined.
+"""A year of HumanEval through the score stage: what 365 dates of 164 programs take on this
+machine's cores, each run once and confined.
 
-The completions are simulated: for every item some dozens of programs that repeat over the dates as a greedy model's do, few often and many
-seldom. They are the package's reference solution, harmless edits of it, and where they lie beside the mirror (`outputs/humaneval`), the
-programs that others published for three models, wrong ones and endless ones included.
+The completions are simulated: for every item some dozens of programs that repeat over the dates as
+a greedy model's do, few often and many seldom. They are the package's reference solution, harmless
+edits of it, and where they lie beside the mirror (`outputs/humaneval`), the programs that others
+published for three models, wrong ones and endless ones included.
 """
 
 import datetime
@@ -20,14 +22,17 @@ from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.bench._human_eval import edits
 from pipeline.core import cores, tables
 from pipeline.core.records import Completion, Item
-from pipeline.plan import load
-from pipeline.plan import stage as plan
+from pipeline.plan import load, stage as plan
 from pipeline.settings import CalendarSpec, SweepSpec, TaskSpec
 from pipeline.store import Run, write_parquet
 
-ABOUT = "365 dates x 164 HumanEval completions through the score stage, each distinct program run once, confined"
+ABOUT = (
+    "365 dates x 164 HumanEval completions through the score stage, each distinct program run "
+    "once, confined"
+)
 KINDS = 73
-"""Programs of one item: with these, one completion in five has a program that no date before it had."""
+"""Programs of one item: with these, one completion in five has a program that no date before it
+had."""
 SEED = 0
 
 
@@ -40,14 +45,20 @@ def measure(bench: Bench) -> Figures:
         started = time.perf_counter()
         score.score(run, spec, bench.reporter)
         seconds = time.perf_counter() - started
-        scores, completions = run.scores().collect(), run.completions().select(pl.len()).collect().item()
+        scores, completions = (
+            run.scores().collect(),
+            run.completions().select(pl.len()).collect().item(),
+        )
         return {
             "programs_completions": completions,
             "programs_distinct": scores.height,
             "programs_s": seconds,
             "programs_distinct_per_s": scores.height / seconds,
             "programs_workers": cores.num_cores(),
-            **{f"programs_{name}": scores.filter(status=name).height for name in ("no_answer", "timeout", "failed")},
+            **{
+                f"programs_{name}": scores.filter(status=name).height
+                for name in ("no_answer", "timeout", "failed")
+            },
             "programs_passed": scores.filter(pl.col("stats").list.first() == 1).height,
         }
 
@@ -70,7 +81,10 @@ def _complete(run: Run, items: list[Item]) -> None:
     often = 1 / np.arange(1, KINDS + 1)
     asked = run.requests().collect()
     chosen = rng.choice(KINDS, asked.height, p=often / often.sum()).tolist()
-    texts = [kinds[item][kind % len(kinds[item])] for item, kind in zip(asked["item_id"], chosen, strict=True)]
+    texts = [
+        kinds[item][kind % len(kinds[item])]
+        for item, kind in zip(asked["item_id"], chosen, strict=True)
+    ]
     made = asked.with_columns(
         model=pl.lit("published"),
         engine=pl.lit("default"),
@@ -90,7 +104,9 @@ def _complete(run: Run, items: list[Item]) -> None:
 def _programs(item: Item) -> list[str]:
     """`KINDS` answers to an item, as a model writes them."""
     prompt = item.fields["prompt"]
-    made = [f"```python\n{prompt}{body}\n```" for body in edits(item.target.removeprefix(prompt), KINDS)]
+    made = [
+        f"```python\n{prompt}{body}\n```" for body in edits(item.target.removeprefix(prompt), KINDS)
+    ]
     return [*_published().get(item.item_id, []), *made][:KINDS]
 
 

@@ -1,6 +1,8 @@
-"""A year of MMLU through everything but a model: plan, composition, window, shards, scores and tables, with an engine that only counts.
+"""A year of MMLU through everything but a model: plan, composition, window, shards, scores and
+tables, with an engine that only counts.
 
-The items are MMLU's own where DATESWEEP_DATA has them, else made-up ones of the same number and about the same length.
+The items are MMLU's own where DATESWEEP_DATA has them, else made-up ones of the same number and
+about the same length.
 """
 
 import datetime
@@ -13,8 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipeline import generate, score
-from pipeline import sweep as stages
+from pipeline import generate, score, sweep as stages
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.core import cores
 from pipeline.plan import stage as plan
@@ -27,7 +28,10 @@ SAMPLE_EVERY_S = 0.5
 
 
 def measure(bench: Bench) -> Figures:
-    """Rates, memory and the time of each stage; with a `share` below 1, of that share of the items."""
+    """Rates, memory and the time of each stage.
+
+    With a `share` below 1, of that share of the items.
+    """
     with scratch() as folder:
         spec, run = _sweep(bench, folder), Run(folder / "run")
         memory, seconds = _Memory(), {}
@@ -75,7 +79,9 @@ def _sweep(bench: Bench, folder: Path) -> SweepSpec:
         name="scale",
         models=[model],
         tasks=[TaskSpec(name="mmlu", limit=limit)],
-        calendar=CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12),
+        calendar=CalendarSpec(
+            first=datetime.date(2024, 1, 1), last=datetime.date(2024, 12, 31), placebo=12
+        ),
         engine=EngineSpec(replicas=min(2, cores.num_cores()), threads=1, shard_rows=16_384),
         data_root=_mirror(folder),
     )
@@ -93,10 +99,18 @@ def _mirror(folder: Path) -> str:
 
 
 def _rows() -> Iterator[dict[str, object]]:
-    filler = "A made-up question of about the length that questions have, with some words to fill it, and a number to tell it apart:"
+    filler = (
+        "A made-up question of about the length that questions have, with some words to fill "
+        "it, and a number to tell it apart:"
+    )
     for i in range(NUM_ITEMS):
         choices = [f"the answer numbered {(i * 7 + j) % 1009}" for j in range(4)]
-        yield {"question": f"{filler} {i}", "subject": f"subject {i * NUM_SUBJECTS // NUM_ITEMS:02d}", "choices": choices, "answer": i % 4}
+        yield {
+            "question": f"{filler} {i}",
+            "subject": f"subject {i * NUM_SUBJECTS // NUM_ITEMS:02d}",
+            "choices": choices,
+            "answer": i % 4,
+        }
 
 
 class _Memory:
@@ -119,7 +133,10 @@ class _Memory:
             thread.join()
 
     def figures(self) -> Figures:
-        """Peaks over all stages; and for the longest one, how much more is held at most than in its first quarter."""
+        """Peaks over all stages.
+
+        And for the longest one, how much more is held at most than in its first quarter.
+        """
         every = [sample for found in self.samples.values() for sample in found]
         generate = [sample for sample in self.samples["generate"] if sample[2]]
         return {
@@ -131,7 +148,9 @@ class _Memory:
 
 
 def _growth(found: list[tuple[float, int, int]], column: int) -> float:
-    """The largest value over the largest of the first quarter, by whose end every part has come into use."""
+    """The largest value over the largest of the first quarter, by whose end every part has come
+    into use.
+    """
     if not found:
         return 1.0
     start, stop = found[0][0], found[-1][0]

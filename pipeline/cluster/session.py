@@ -1,4 +1,5 @@
-"""Ray, started when a stage needs it and always shut down: a local one by default, or a cluster that is already there. What fits into it.
+"""Ray, started when a stage needs it and always shut down: a local one by default, or a cluster
+that is already there. What fits into it.
 
 What Ray has is counted node by node, since a replica with all its GPUs sits on one node.
 """
@@ -22,7 +23,10 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 def task(work: Callable[..., Any], node_id: str) -> Any:
-    """`work` as a task of Ray's on one core of a node, tried once; elsewhere if that node has gone."""
+    """`work` as a task of Ray's on one core of a node, tried once.
+
+    Elsewhere if that node has gone.
+    """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -34,7 +38,11 @@ def worker_deaths() -> tuple[type[Exception], ...]:
     """The errors with which Ray says that a task's process has gone, and not that the task raised."""
     import ray
 
-    return (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError)
+    return (
+        ray.exceptions.WorkerCrashedError,
+        ray.exceptions.OutOfMemoryError,
+        ray.exceptions.NodeDiedError,
+    )
 
 
 def nodes() -> tuple[Node, ...]:
@@ -43,13 +51,17 @@ def nodes() -> tuple[Node, ...]:
 
     alive = [node for node in ray.nodes() if node["Alive"]]
     counts = [(node["NodeID"], node["Resources"]) for node in alive]
-    found = [Node(node_id=name, num_cpus=int(has.get("CPU", 0)), num_gpus=int(has.get("GPU", 0))) for name, has in counts]
+    found = [
+        Node(node_id=name, num_cpus=int(has.get("CPU", 0)), num_gpus=int(has.get("GPU", 0)))
+        for name, has in counts
+    ]
     return tuple(sorted(found, key=lambda node: node.node_id))
 
 
 @contextlib.contextmanager
 def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resources]:
-    """While inside, Ray is up: the cluster at `address`, or a local one on this machine's cores (`num_cpus` of them if given).
+    """While inside, Ray is up: the cluster at `address`, or a local one on this machine's cores
+    (`num_cpus` of them if given).
 
     Raises:
         EngineError: no cluster answers at `address`.
@@ -57,17 +69,30 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        # By default workers give way to every other process; the engine is what the machine is here for.
+        # By default workers give way to every other process; the engine is what the machine is here
+        # for.
         "RAY_worker_niceness": "0",
     }
     import ray
 
-    quiet: dict[str, Any] = {"configure_logging": True, "logging_level": logging.ERROR, "log_to_driver": False}
+    quiet: dict[str, Any] = {
+        "configure_logging": True,
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+    }
     if address:
         _check_reachable(address)
-    local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": num_cpus or cores.num_cores()}
+    local = {
+        "include_dashboard": False,
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "num_cpus": num_cpus or cores.num_cores(),
+    }
     try:
-        context = ray.init(address=address, **quiet) if address else ray.init(address="local", **quiet, **local)
+        context = (
+            ray.init(address=address, **quiet)
+            if address
+            else ray.init(address="local", **quiet, **local)
+        )
     except ConnectionError as error:
         raise _unreachable(str(address), error) from error
     try:
@@ -75,12 +100,16 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     finally:
         ray.shutdown()
     if not address:
-        # A session that went well leaves nothing in the temporary folder; after an error, Ray's own logs stay for whoever looks into it.
+        # A session that went well leaves nothing in the temporary folder; after an error, Ray's own
+        # logs stay for whoever looks into it.
         shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
 def _check_reachable(address: str) -> None:
-    """Raise EngineError within seconds where nothing listens at `host:port`; Ray itself would wait for minutes."""
+    """Raise EngineError within seconds where nothing listens at `host:port`.
+
+    Ray itself would wait for minutes.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return  # `auto` and the like: Ray knows
@@ -91,4 +120,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _unreachable(address: str, error: Exception) -> EngineError:
-    return EngineError(f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, or leave --address out")
+    return EngineError(
+        f"no Ray cluster answers at {address!r} ({error}); start one with `ray start "
+        "--head`, or leave --address out"
+    )

@@ -1,1 +1,4 @@
-"""What the smaller commands do: show, list, status, compare, join, doctor. Each prints something and returns."""
+"""What the smaller commands do: show, list, status, compare, join, doctor.
+
+Each prints something and returns.
+"""

@@ -1,4 +1,6 @@
-"""The folder where fetched data and converted models are kept between runs, and the lock under which it is filled."""
+"""The folder where fetched data and converted models are kept between runs, and the lock under
+which it is filled.
+"""
 
 import contextlib
 import fcntl
@@ -18,7 +20,8 @@ def folder() -> Path:
 def locked(target: Path) -> Iterator[None]:
     """While inside, no other process fills `target`; its folder is made first.
 
-    Whoever comes second waits, and then finds the target. The lock falls with its process, however that ends.
+    Whoever comes second waits, and then finds the target. The lock falls with its process, however
+    that ends.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f"{target.name}.lock").open("w") as lock:

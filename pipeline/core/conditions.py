@@ -1,6 +1,8 @@
-"""What may be varied beside the date: where the date stands, what else the system message says, where the user is.
+"""What may be varied beside the date: where the date stands, what else the system message says,
+where the user is.
 
-Names are values of a sweep's `[conditions]`, and of columns of every table. Add one by adding a line.
+Names are values of a sweep's `[conditions]`, and of columns of every table. Add one by adding a
+line.
 """
 
 PLACEMENTS: dict[str, str] = {
@@ -8,21 +10,25 @@ PLACEMENTS: dict[str, str] = {
     "system_end": "last line of the system message",
     "user_start": "first line of the user's turn",
     "user_end": "last line of the user's turn",
-    "template": "the chat template's own date: `native` mode; the official template, with the swept date in its slot",
+    "template": "the chat template's own date: `native` mode; the official template, with the swept "
+    "date in its slot",
 }
-"""Name -> where the date stands. The first four are `paper` mode: the paper's text inside the model's special tokens, and no other date."""
+"""Name -> where the date stands. The first four are `paper` mode: the paper's text inside the
+model's special tokens, and no other date."""
 
 WORDINGS: dict[str, str] = {
     "none": "",
     "helpful": "You are a helpful assistant.",
     "expert": "You are an expert multiple-choice question answerer.",
     "specialized": (
-        "You are a highly intelligent and knowledgeable assistant specialized in answering multiple-choice questions accurately."
+        "You are a highly intelligent and knowledgeable assistant specialized in answering "
+        "multiple-choice questions accurately."
     ),
     "follow": "Follow the user's instructions carefully and provide accurate answers.",
     "best_ability": "Answer the user's multiple-choice questions to the best of your ability.",
 }
-"""Name -> system text. These six are those of Table 5's last row (arXiv 2609.36931), `none` being the empty one."""
+"""Name -> system text. These six are those of Table 5's last row (arXiv 2609.36931), `none` being
+the empty one."""
 
 LOCATIONS: dict[str, str] = {
     "none": "",
@@ -62,7 +68,8 @@ LOCATIONS: dict[str, str] = {
     "toronto": "Toronto, Canada",
     "warsaw": "Warsaw, Poland",
 }
-"""Name -> place as the prompt shows it. The paper (Appendix F) does not name its places; these are large cities of all continents."""
+"""Name -> place as the prompt shows it. The paper (Appendix F) does not name its places; these are
+large cities of all continents."""
 
 
 def location_sentence(location: str) -> str:

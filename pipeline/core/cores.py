@@ -1,4 +1,6 @@
-"""How many CPU cores and how much memory this process may use: what its affinity and its control groups leave of the machine."""
+"""How many CPU cores and how much memory this process may use: what its affinity and its control
+groups leave of the machine.
+"""
 
 import contextlib
 import os
@@ -27,12 +29,23 @@ def limits(root: Path, own: str) -> tuple[float | None, int | None]:
     memory: list[int] = []
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
-        top = root / controllers if controllers else root  # version 1 has a tree for each controller, version 2 one without a name
+        top = (
+            root / controllers if controllers else root
+        )  # version 1 has a tree for each controller, version 2 one without a name
         here = top / path.strip("/")
-        for folder in [here, *(parent for parent in here.parents if parent == top or top in parent.parents)]:
+        for folder in [
+            here,
+            *(parent for parent in here.parents if parent == top or top in parent.parents),
+        ]:
             cpus += _cpu_limit(folder)
-            memory += [limit for name in ("memory.max", "memory.limit_in_bytes") for limit in _number(folder / name)]
-    return min(cpus, default=None), min((limit for limit in memory if limit < _UNLIMITED), default=None)
+            memory += [
+                limit
+                for name in ("memory.max", "memory.limit_in_bytes")
+                for limit in _number(folder / name)
+            ]
+    return min(cpus, default=None), min(
+        (limit for limit in memory if limit < _UNLIMITED), default=None
+    )
 
 
 def _cpu_limit(folder: Path) -> list[float]:

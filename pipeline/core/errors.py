@@ -1,6 +1,9 @@
-"""The errors a user can cause and mend. Each prints as one message, without a traceback, and ends with exit status 2.
+"""The errors a user can cause and mend.
 
-A model that answers badly is data, not an error; what breaks on our side while scoring is a row with status `failed`.
+Each prints as one message, without a traceback, and ends with exit status 2.
+
+A model that answers badly is data, not an error; what breaks on our side while scoring is a row
+with status `failed`.
 """
 
 import difflib
@@ -8,7 +11,10 @@ from collections.abc import Iterable
 
 
 class PipelineError(Exception):
-    """Base of all errors meant for the user; the message says what was given, what is allowed and where to fix it."""
+    """Base of all errors meant for the user.
+
+    The message says what was given, what is allowed and where to fix it.
+    """
 
     exit_code = 2
 
@@ -22,7 +28,9 @@ class DataError(PipelineError):
 
 
 class PromptError(PipelineError):
-    """A prompt that would not carry its date, would be truncated, or whose answer labels are not single tokens."""
+    """A prompt that would not carry its date, would be truncated, or whose answer labels are not
+    single tokens.
+    """
 
 
 class EngineError(PipelineError):
@@ -30,10 +38,14 @@ class EngineError(PipelineError):
 
 
 class StoreError(PipelineError):
-    """A run folder that belongs to other settings, is in use, or is not complete enough for the stage."""
+    """A run folder that belongs to other settings, is in use, or is not complete enough for the
+    stage.
+    """
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the allowed name closest to `name`, or an empty string when none is close."""
+    """` (did you mean 'x'?)` for the allowed name closest to `name`, or an empty string when none
+    is close.
+    """
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

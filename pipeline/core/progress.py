@@ -1,4 +1,6 @@
-"""One clean progress display for every stage: a live line on a terminal, a plain line now and then in a log."""
+"""One clean progress display for every stage: a live line on a terminal, a plain line now and then
+in a log.
+"""
 
 import contextlib
 import time
@@ -25,7 +27,10 @@ class Reporter:
     """Says what is going on, on the terminal or in a log."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """`console` is where to write; standard error by default, so that standard output stays clean for results."""
+        """`console` is where to write.
+
+        Standard error by default, so that standard output stays clean for results.
+        """
         self.console = console or Console(stderr=True)
 
     def say(self, text: str) -> None:
@@ -44,7 +49,10 @@ class Reporter:
 
     @contextlib.contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Stage]:
-        """While inside, the progress of a stage of `total` units, with an ETA; afterwards, one line that says how long it took."""
+        """While inside, the progress of a stage of `total` units, with an ETA.
+
+        Afterwards, one line that says how long it took.
+        """
         started = time.monotonic()
         if self.console.is_terminal:
             with _progress(self.console) as progress:
@@ -56,7 +64,9 @@ class Reporter:
             yield log
             detail = log.detail
         seconds = time.monotonic() - started
-        self.say(f"{name}: {total:,} {unit} in {duration(seconds)}{'; ' + detail if detail else ''}")
+        self.say(
+            f"{name}: {total:,} {unit} in {duration(seconds)}{'; ' + detail if detail else ''}"
+        )
 
 
 def duration(seconds: float) -> str:
@@ -71,9 +81,15 @@ def duration(seconds: float) -> str:
 
 def _progress(console: Console) -> Progress:
     # Made to fit 80 columns with counts in the millions.
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=6), TextColumn("{task.fields[count]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=6),
+        TextColumn("{task.fields[count]}"),
+    )
     times = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
-    return Progress(*columns, *times, TextColumn("[dim]{task.fields[detail]}"), console=console, transient=True)
+    return Progress(
+        *columns, *times, TextColumn("[dim]{task.fields[detail]}"), console=console, transient=True
+    )
 
 
 class _Live:
@@ -84,12 +100,20 @@ class _Live:
 
     def update(self, done: int, detail: str = "") -> None:
         self.detail = detail or self.detail
-        self.progress.update(self.task, completed=done, detail=self.detail, count=f"{done:,}/{self.total:,}")
+        self.progress.update(
+            self.task, completed=done, detail=self.detail, count=f"{done:,}/{self.total:,}"
+        )
 
 
 class _Log:
     def __init__(self, reporter: Reporter, name: str, total: int, unit: str) -> None:
-        self.reporter, self.name, self.total, self.unit, self.detail = reporter, name, total, unit, ""
+        self.reporter, self.name, self.total, self.unit, self.detail = (
+            reporter,
+            name,
+            total,
+            unit,
+            "",
+        )
         self.started = self.printed = time.monotonic()
         self.first: int | None = None
 
@@ -102,4 +126,7 @@ class _Log:
         self.printed = now
         rate = (done - self.first) / (now - self.started)
         eta = f", ETA {duration((self.total - done) / rate)}" if rate > 0 else ""
-        self.reporter.say(f"{self.name}: {done:,} of {self.total:,} {self.unit}{eta}{'; ' + self.detail if self.detail else ''}")
+        self.reporter.say(
+            f"{self.name}: {done:,} of {self.total:,} "
+            f"{self.unit}{eta}{'; ' + self.detail if self.detail else ''}"
+        )

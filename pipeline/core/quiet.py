@@ -9,7 +9,9 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def output_to(log: Path) -> Iterator[None]:
-    """While inside, everything this process writes to its standard output and error, native code included, goes to the end of `log`."""
+    """While inside, everything this process writes to its standard output and error, native code
+    included, goes to the end of `log`.
+    """
     _flush()
     saved = {number: os.dup(number) for number in (1, 2)}
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -26,7 +28,9 @@ def output_to(log: Path) -> Iterator[None]:
 
 
 def redirect_output(log: Path) -> None:
-    """Send everything this process writes from now on to the end of `log`: for a worker that has no terminal."""
+    """Send everything this process writes from now on to the end of `log`: for a worker that has no
+    terminal.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(target, 1)

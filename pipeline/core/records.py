@@ -1,7 +1,9 @@
-"""The row types. They are the architecture, and they are the table schemas: `frames.schema` turns each into Polars columns.
+"""The row types. They are the architecture, and they are the table schemas: `frames.schema` turns
+each into Polars columns.
 
-A row's key is (model, engine, task, style, item_id, variant, replicate). `model` is the name of a model file, `engine` the name of the
-engine setting of the run. Rows are joined by key, never by position.
+A row's key is (model, engine, task, style, item_id, variant, replicate). `model` is the name of a
+model file, `engine` the name of the engine setting of the run. Rows are joined by key, never by
+position.
 """
 
 import datetime
@@ -9,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, NewType, get_args
 
 CONTROL = "control"
-"""The variant without a date, and the first part of the name of others without one; they go through the same code as every other."""
+"""The variant without a date, and the first part of the name of others without one; they go through
+the same code as every other."""
 
 Index = NewType("Index", int)
 """A row number; 32 bits in tables."""
@@ -32,7 +35,8 @@ class Item:
 
     task: str
     item_id: str
-    """Unique within the task and stable across versions of the loader, e.g. `test-00017` or `HumanEval/17`."""
+    """Unique within the task and stable across versions of the loader, e.g. `test-00017` or
+    `HumanEval/17`."""
     group: str
     """A division of the task that reports may use (MMLU's subject), or an empty string."""
     fields: dict[str, str]
@@ -40,20 +44,25 @@ class Item:
     options: list[str]
     """The answer options of a multiple-choice item, in the order shown; empty for other tasks."""
     target: str
-    """The right answer in the form `Task.extract` returns: a label, a number, a program, a translation."""
+    """The right answer in the form `Task.extract` returns: a label, a number, a program, a
+    translation."""
     references: list[str]
     """Reference translations; empty for other tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way in which every item is asked: a date, or none, under one condition. Each thing that may be varied has its own column."""
+    """One way in which every item is asked: a date, or none, under one condition.
+
+    Each thing that may be varied has its own column.
+    """
 
     variant: str
-    """The name in the key: `control`, or the date format and the ISO date, as in `iso:2024-03-05`; what else differs from the usual
-    follows, as in `iso:2024-03-05;placement=user_end;order=3`."""
+    """The name in the key: `control`, or the date format and the ISO date, as in `iso:2024-03-05`;
+    what else differs from the usual follows, as in `iso:2024-03-05;placement=user_end;order=3`."""
     condition: str
-    """The name without the date, as in `iso;placement=user_end;order=3`: variants of one condition differ in nothing but the date."""
+    """The name without the date, as in `iso;placement=user_end;order=3`: variants of one condition
+    differ in nothing but the date."""
     date: datetime.date | None
     """The date in the prompt; None for a control."""
     year: int | None
@@ -65,7 +74,8 @@ class Variant:
     placement: str
     """Where the date stands, a name in `conditions.PLACEMENTS`; empty for a control."""
     wording: str
-    """A name in `conditions.WORDINGS`: what the system message says beside the date; `none` is the task's own text alone."""
+    """A name in `conditions.WORDINGS`: what the system message says beside the date; `none` is the
+    task's own text alone."""
     option_order: int
     """Number of a seeded order of the answer options; 0 is the order as loaded."""
     location: str
@@ -94,7 +104,8 @@ class Arm:
 class PlanRow:
     """One request of the plan: which item under which arm. The same plan serves every model.
 
-    Its row number, from 0, is its position in the prefix order, and its id at the engine. `Run.requests` shows rows with their names.
+    Its row number, from 0, is its position in the prefix order, and its id at the engine.
+    `Run.requests` shows rows with their names.
     """
 
     shard: Index
@@ -106,7 +117,10 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Every sampling value, resolved; nothing is left to a default of the engine or of the checkpoint."""
+    """Every sampling value, resolved.
+
+    Nothing is left to a default of the engine or of the checkpoint.
+    """
 
     max_tokens: int
     temperature: float
@@ -126,7 +140,8 @@ class Request:
     """(length,) the whole prompt with exactly one BOS where the model has one."""
     sampling: Sampling
     label_token_ids: tuple[int, ...]
-    """(num_labels,) tokens whose log-probability is wanted at the first output position; empty for generation."""
+    """(num_labels,) tokens whose log-probability is wanted at the first output position; empty for
+    generation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +152,8 @@ class Output:
     text: str
     """Generated text without special tokens; empty for label requests."""
     label_logprobs: list[float]
-    """(num_labels,) natural-log probabilities over the whole vocabulary, raw, in the order of the request's label tokens."""
+    """(num_labels,) natural-log probabilities over the whole vocabulary, raw, in the order of the
+    request's label tokens."""
     finish_reason: str
     """`stop` or `length`."""
     num_prompt_tokens: int
@@ -148,7 +164,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One stored output with its key. Nothing in it depends on the order of work, so a shard has the same bytes however it was made."""
+    """One stored output with its key.
+
+    Nothing in it depends on the order of work, so a shard has the same bytes however it was made.
+    """
 
     model: str
     engine: str
@@ -187,7 +206,8 @@ class Score:
     detail: str
     """Why a program failed, or the cause of `failed`; else empty."""
     stats: list[float] | None
-    """Sufficient statistics of the metric for this segment; their sum gives the score. None where status is `failed`."""
+    """Sufficient statistics of the metric for this segment; their sum gives the score. None where
+    status is `failed`."""
     signature: str
     """The metric's settings and versions."""
     extraction_version: int
@@ -196,7 +216,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialSum:
-    """What the completions of one chunk of distinct outputs add to the score of one variant and replicate under one metric."""
+    """What the completions of one chunk of distinct outputs add to the score of one variant and
+    replicate under one metric.
+    """
 
     model: str
     engine: str

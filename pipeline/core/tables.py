@@ -34,7 +34,10 @@ _DTYPES: dict[object, pl.DataType] = {
 
 
 def schema(record: type) -> pl.Schema:
-    """Column names and types for a record class of `records.py`, in field order; `dict` fields become JSON text."""
+    """Column names and types for a record class of `records.py`, in field order.
+
+    `dict` fields become JSON text.
+    """
     hints = typing.get_type_hints(record)
     return pl.Schema({f.name: _dtype(hints[f.name]) for f in dataclasses.fields(record)})
 
@@ -60,23 +63,33 @@ def from_records(record: type, rows: Iterable[Any]) -> pl.DataFrame:
 
 
 def to_records(record: type[Record], frame: pl.DataFrame) -> Iterator[Record]:
-    """Instances of the record class `record`, one for each row of `frame`, which may have more columns."""
+    """Instances of the record class `record`, one for each row of `frame`, which may have more
+    columns.
+    """
     as_json = _json_fields(record)
     for row in frame.select(schema(record).names()).iter_rows(named=True):
         yield record(**{**row, **{name: json.loads(row[name]) for name in as_json}})
 
 
 def _json_fields(record: type) -> list[str]:
-    return [name for name, hint in typing.get_type_hints(record).items() if typing.get_origin(hint) is dict]
+    return [
+        name
+        for name, hint in typing.get_type_hints(record).items()
+        if typing.get_origin(hint) is dict
+    ]
 
 
 def output_id(text: str, label_logprobs: Sequence[float], option_order: int = 0) -> str:
-    """Name of an output, equal for equal outputs: a hash of the text and of the exact bits of the log-probabilities.
+    """Name of an output, equal for equal outputs: a hash of the text and of the exact bits of the
+    log-probabilities.
 
-    A letter means another option where the options stand in another order, so the order belongs to the name.
+    A letter means another option where the options stand in another order, so the order belongs to
+    the name.
     """
     order = f"{option_order}\0".encode() if option_order else b""
-    return short_hash(order + text.encode() + b"\0" + struct.pack(f"<{len(label_logprobs)}d", *label_logprobs))
+    return short_hash(
+        order + text.encode() + b"\0" + struct.pack(f"<{len(label_logprobs)}d", *label_logprobs)
+    )
 
 
 def prompt_hash(token_ids: Sequence[int]) -> str:
@@ -85,5 +98,7 @@ def prompt_hash(token_ids: Sequence[int]) -> str:
 
 
 def short_hash(data: bytes) -> str:
-    """16 hexadecimal digits of the SHA-256 of `data`: short enough for a column, long enough for billions of rows."""
+    """16 hexadecimal digits of the SHA-256 of `data`: short enough for a column, long enough for
+    billions of rows.
+    """
     return hashlib.sha256(data).hexdigest()[:16]

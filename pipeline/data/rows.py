@@ -1,11 +1,13 @@
-"""Rows of a Hub data set: from the Hub, from a local mirror with the same columns, or from a Python package that ships them.
+"""Rows of a Hub data set: from the Hub, from a local mirror with the same columns, or from a Python
+package that ships them.
 
-A mirror is a folder `<dataset>/<config>/<split>.parquet` (or `.jsonl`), e.g. `cais/mmlu/all/test.parquet`. A split is read from the first
-of these places:
+A mirror is a folder `<dataset>/<config>/<split>.parquet` (or `.jsonl`), e.g.
+`cais/mmlu/all/test.parquet`. A split is read from the first of these places:
 
 1. the package, for data that a package ships;
 2. the mirror that `data_root` or else DATESWEEP_DATA names, and then nowhere else;
-3. what was fetched before, a mirror in the cache folder where `<split>.pin.json` beside each file says at which commit;
+3. what was fetched before, a mirror in the cache folder where `<split>.pin.json` beside each file
+   says at which commit;
 4. the Hub, which is 3 after fetching that one split.
 """
 
@@ -36,7 +38,8 @@ class Pin:
     split: str
     commit: str
     num_rows: int | None
-    """None where the data set has no such split at that commit, which is worth remembering where another split may stand in."""
+    """None where the data set has no such split at that commit, which is worth remembering where
+    another split may stand in."""
     sha256: str
     """Of the file with the rows; empty where there is none."""
 
@@ -44,10 +47,12 @@ class Pin:
 def rows(source: Source, data_root: str | None) -> Iterator[dict[str, Any]]:
     """The rows of `source` as dictionaries in the Hub's schema, in the Hub's order.
 
-    `data_root` is the mirror to read; None reads the one that DATESWEEP_DATA names, and what the Hub has when there is none.
+    `data_root` is the mirror to read; None reads the one that DATESWEEP_DATA names, and what the
+    Hub has when there is none.
 
     Raises:
-        DataError: the data is not there; the message says where it was looked for and how to provide it.
+        DataError: the data is not there; the message says where it was looked for and how to
+            provide it.
     """
     if source.package is not None:
         return _package_rows(source)
@@ -56,7 +61,10 @@ def rows(source: Source, data_root: str | None) -> Iterator[dict[str, Any]]:
 
 
 def origin(source: Source, data_root: str | None) -> str:
-    """Where `rows` reads `source` from, in words for a manifest; a mirror is named without its path, which differs between machines."""
+    """Where `rows` reads `source` from, in words for a manifest.
+
+    A mirror is named without its path, which differs between machines.
+    """
     if source.package is not None:
         return f"package {source.package}"
     if _named_mirror(data_root):
@@ -68,23 +76,32 @@ def origin(source: Source, data_root: str | None) -> str:
 def first_available(candidates: Sequence[Source], data_root: str | None) -> Source:
     """The first of `candidates` that is to be had; of those on the Hub, it is fetched.
 
-    Only one that does not exist makes way for the next, in the mirror or on the Hub; a Hub that cannot be reached does not, since the
-    next would be other data.
+    Only one that does not exist makes way for the next, in the mirror or on the Hub; a Hub that
+    cannot be reached does not, since the next would be other data.
 
     Raises:
         DataError: none of them exists, or the Hub cannot be asked.
     """
     root = _named_mirror(data_root)
     for source in candidates:
-        if source.package is not None or (_mirror_file(source, root) if root else fetch(source).num_rows is not None):
+        if source.package is not None or (
+            _mirror_file(source, root) if root else fetch(source).num_rows is not None
+        ):
             return source
     tried = "; ".join(f"{s.dataset} ({s.config}, {s.split})" for s in candidates)
-    where = f"in the mirror {root}; put one of them there, as <dataset>/<config>/<split>.parquet" if root else "on the Hub"
+    where = (
+        f"in the mirror {root}; put one of them there, as <dataset>/<config>/<split>.parquet"
+        if root
+        else "on the Hub"
+    )
     raise DataError(f"no data for worked examples: looked for {tried} {where}")
 
 
 def to_fetch(candidates: Sequence[Source], data_root: str | None) -> Source | None:
-    """The source for which `rows`, or `first_available`, would have to ask the Hub; None when it would not. Looks at local files only."""
+    """The source for which `rows`, or `first_available`, would have to ask the Hub.
+
+    None when it would not. Looks at local files only.
+    """
     if _named_mirror(data_root):
         return None
     for source in candidates:
@@ -99,10 +116,12 @@ def to_fetch(candidates: Sequence[Source], data_root: str | None) -> Source | No
 
 
 def fetch(source: Source, say: Callable[[str], None] = lambda text: None) -> Pin:
-    """What is kept of `source` in the cache folder, fetched from the Hub if it is not there yet; `say` gets a line before that.
+    """What is kept of `source` in the cache folder, fetched from the Hub if it is not there yet.
 
-    Only this split's files are read, which matters where another split has millions of rows. What is there stays as it is, also when the
-    Hub has a newer commit: remove the files to fetch anew.
+    `say` gets a line before that.
+
+    Only this split's files are read, which matters where another split has millions of rows. What
+    is there stays as it is, also when the Hub has a newer commit: remove the files to fetch anew.
 
     Raises:
         DataError: the Hub cannot be reached, or does not give the data set away without a login.
@@ -117,7 +136,10 @@ def fetch(source: Source, say: Callable[[str], None] = lambda text: None) -> Pin
 
 
 def pinned(source: Source) -> Pin | None:
-    """What was fetched of `source`, None if nothing was. A split counts if and only if its pin is there, which is written last."""
+    """What was fetched of `source`, None if nothing was.
+
+    A split counts if and only if its pin is there, which is written last.
+    """
     path = _pin_file(source)
     if not path.is_file():
         return None
@@ -148,14 +170,22 @@ def _package_rows(source: Source) -> Iterator[dict[str, Any]]:
 
 def _mirror_file(source: Source, root: Path) -> Path | None:
     folder = root / source.dataset / source.config
-    return next((path for suffix in ("parquet", "jsonl") if (path := folder / f"{source.split}.{suffix}").is_file()), None)
+    return next(
+        (
+            path
+            for suffix in ("parquet", "jsonl")
+            if (path := folder / f"{source.split}.{suffix}").is_file()
+        ),
+        None,
+    )
 
 
 def _mirror_rows(source: Source, root: Path) -> Iterator[dict[str, Any]]:
     path = _mirror_file(source, root)
     if path is None:
         raise DataError(
-            f"{source.dataset} is not in the mirror {root}: looked for {root / source.dataset / source.config / source.split}.parquet and "
+            f"{source.dataset} is not in the mirror {root}: looked for "
+            f"{root / source.dataset / source.config / source.split}.parquet and "
             ".jsonl; put the file there, or unset data_root and DATESWEEP_DATA to read the Hub"
         )
     yield from _read(path)
@@ -165,11 +195,15 @@ def _fetched_rows(source: Source) -> Iterator[dict[str, Any]]:
     pin, path = fetch(source), _fetched_file(source)
     if pin.num_rows is None:
         raise DataError(
-            f"{source.dataset} has no split {source.split!r} in configuration {source.config!r} on the Hub at commit {pin.commit}; "
+            f"{source.dataset} has no split {source.split!r} in configuration "
+            f"{source.config!r} on the Hub at commit {pin.commit}; "
             f"if a later commit has, remove {_pin_file(source)}"
         )
     if _sha256(path) != pin.sha256:
-        raise DataError(f"{path} is not the file that was fetched (see {_pin_file(source)}); remove it, and it is fetched again")
+        raise DataError(
+            f"{path} is not the file that was fetched (see {_pin_file(source)}); remove "
+            "it, and it is fetched again"
+        )
     yield from _read(path)
 
 
@@ -182,7 +216,10 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _fetch(source: Source) -> Pin:
-    """The pin of `source`, newly fetched. Checked against recorded shapes of the Hub's answers, not against the Hub."""
+    """The pin of `source`, newly fetched.
+
+    Checked against recorded shapes of the Hub's answers, not against the Hub.
+    """
     gated = False
     try:
         from huggingface_hub import HfApi
@@ -191,19 +228,30 @@ def _fetch(source: Source) -> Pin:
         gated = bool(info.gated)
         return _store(source, str(info.sha), _download(source, str(info.sha)))
     except Exception as error:
-        raise DataError(_cannot_fetch(source, error, gated and not isinstance(error, ConnectionError))) from error
+        raise DataError(
+            _cannot_fetch(source, error, gated and not isinstance(error, ConnectionError))
+        ) from error
 
 
 def _download(source: Source, commit: str) -> Any:
-    """The split as a `datasets.Dataset` in memory; None where the data set has no such configuration or split."""
+    """The split as a `datasets.Dataset` in memory.
+
+    None where the data set has no such configuration or split.
+    """
     from datasets import Dataset, load_dataset
 
     _silence()
-    # In an empty cache, since `datasets` takes what an older cache holds, of whatever commit, when the Hub fails.
+    # In an empty cache, since `datasets` takes what an older cache holds, of whatever commit, when
+    # the Hub fails.
     with tempfile.TemporaryDirectory() as scratch:
         try:
             # Streaming reads this split's files only; without it, `datasets` downloads all splits.
-            wanted = {"split": source.split, "revision": commit, "streaming": True, "cache_dir": scratch}
+            wanted = {
+                "split": source.split,
+                "revision": commit,
+                "streaming": True,
+                "cache_dir": scratch,
+            }
             stream = load_dataset(source.dataset, source.config, **wanted)
         except ValueError as error:
             if str(error).startswith(_NOT_OFFERED):
@@ -212,7 +260,10 @@ def _download(source: Source, commit: str) -> Any:
         data = Dataset.from_list(list(stream), features=stream.features)
     announced = (stream.info.splits or {}).get(source.split)
     if not len(data) or (announced and announced.num_examples not in (None, len(data))):
-        raise ValueError(f"it gave {len(data)} rows{f', not the {announced.num_examples} that it announces' if announced else ''}")
+        raise ValueError(
+            f"it gave {len(data)} "
+            f"rows{f', not the {announced.num_examples} that it announces' if announced else ''}"
+        )
     return data
 
 
@@ -221,7 +272,9 @@ _NOT_OFFERED = ("BuilderConfig", "Bad split")
 
 
 def _store(source: Source, commit: str, data: Any) -> Pin:
-    """The pin of `data`, written after its rows, each in one step, so that what a killed process leaves does not count."""
+    """The pin of `data`, written after its rows, each in one step, so that what a killed process
+    leaves does not count.
+    """
     path, sha256 = _fetched_file(source), ""
     if data is not None:
         part = _part(path)
@@ -229,7 +282,14 @@ def _store(source: Source, commit: str, data: Any) -> Pin:
         sha256 = _sha256(part)
         part.replace(path)
     num_rows = None if data is None else len(data)
-    pin = Pin(dataset=source.dataset, config=source.config, split=source.split, commit=commit, num_rows=num_rows, sha256=sha256)
+    pin = Pin(
+        dataset=source.dataset,
+        config=source.config,
+        split=source.split,
+        commit=commit,
+        num_rows=num_rows,
+        sha256=sha256,
+    )
     part = _part(_pin_file(source))
     part.write_text(json.dumps(dataclasses.asdict(pin), indent=1) + "\n")
     part.replace(_pin_file(source))
@@ -237,7 +297,10 @@ def _store(source: Source, commit: str, data: Any) -> Pin:
 
 
 def _part(path: Path) -> Path:
-    """The name to write `path` under until it is whole; what a killed process left there is written over, since the lock is held."""
+    """The name to write `path` under until it is whole.
+
+    What a killed process left there is written over, since the lock is held.
+    """
     return path.with_name(f"{path.name}.part")
 
 
@@ -247,11 +310,18 @@ def _sha256(path: Path) -> str:
 
 
 def _cannot_fetch(source: Source, error: Exception, gated: bool) -> str:
-    what = f"cannot read {source.dataset} ({source.config}, {source.split}) from the Hub: {type(error).__name__}: {error}; "
+    what = (
+        f"cannot read {source.dataset} ({source.config}, {source.split}) from the Hub: "
+        f"{type(error).__name__}: {error}; "
+    )
     if gated:
-        return what + f"accept its terms at {source.url}, log in with `hf auth login` (or set HF_TOKEN), and try again"
+        return (
+            what + f"accept its terms at {source.url}, log in with `hf auth login` (or set "
+            "HF_TOKEN), and try again"
+        )
     return what + (
-        f"without network, copy {cache.folder() / 'data'} from a machine where `datesweep fetch` was run, "
+        f"without network, copy {cache.folder() / 'data'} from a machine where `datesweep "
+        "fetch` was run, "
         "or set data_root in the sweep, or DATESWEEP_DATA, to a local mirror"
     )
 

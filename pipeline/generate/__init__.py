@@ -1,8 +1,8 @@
 """Stage 1: the plan's missing shards become completions.
 
-In: the plan's tables. Out: `completions/<model>/<shard>.parquet`, each whole or absent, and its telemetry.
+In: the plan's tables. Out: `completions/<model>/<shard>.parquet`, each whole or absent, and its
+telemetry.
 """
 
 from pipeline.generate.requests import Composer as Composer
-from pipeline.generate.stage import RESTARTS as RESTARTS
-from pipeline.generate.stage import generate as generate
+from pipeline.generate.stage import RESTARTS as RESTARTS, generate as generate

@@ -1,4 +1,6 @@
-"""One engine in a process of its own: it takes shards from a queue, keeps its window full across them, and writes each when it is whole."""
+"""One engine in a process of its own: it takes shards from a queue, keeps its window full across
+them, and writes each when it is whole.
+"""
 
 import os
 import socket
@@ -30,10 +32,13 @@ def log_path(run: Run, model: ModelSpec, index: int) -> Path:
 
 
 class ShardQueue:
-    """Shards still to be made, as ranges of neighbours, since neighbours share prefixes; an actor, shared by the replicas of a model.
+    """Shards still to be made, as ranges of neighbours, since neighbours share prefixes.
 
-    A replica works through a range of its own. One that has none left takes the second half of the longest range, so a fast replica
-    relieves a slow one, and each keeps to neighbours while it can. Which replica makes a shard leaves no trace in it.
+    An actor, shared by the replicas of a model.
+
+    A replica works through a range of its own. One that has none left takes the second half of the
+    longest range, so a fast replica relieves a slow one, and each keeps to neighbours while it can.
+    Which replica makes a shard leaves no trace in it.
     """
 
     def __init__(self, shards: list[int]) -> None:
@@ -60,16 +65,23 @@ class ShardQueue:
         return sum(map(len, [*self._ownerless, *self._ranges.values()]))
 
     def handed(self, replica: int) -> list[int]:
-        """Every shard that the dead `replica` was given, finished or not; from now on it gets none."""
+        """Every shard that the dead `replica` was given, finished or not.
+
+        From now on it gets none.
+        """
         self._gone.add(replica)
         return self._handed.pop(replica, [])
 
     def bury(self, replica: int, unfinished: list[int]) -> None:
-        """Hand out again the `unfinished` shards of a dead `replica`, and then the rest of its range."""
+        """Hand out again the `unfinished` shards of a dead `replica`, and then the rest of its
+        range.
+        """
         self._ownerless.append(deque([*unfinished, *self._ranges.pop(replica, ())]))
 
     def _range(self) -> list[int]:
-        """The longest range without an owner, else the second half of the longest of another replica; empty when nothing is left."""
+        """The longest range without an owner, else the second half of the longest of another
+        replica; empty when nothing is left.
+        """
         self._ownerless = sorted(filter(None, self._ownerless), key=len)
         if self._ownerless:
             return list(self._ownerless.pop())
@@ -81,24 +93,33 @@ class Replica:
     """One engine in a process of its own, for one model."""
 
     def __init__(self, folder: Place, spec: SweepSpec, model: ModelSpec, placed: Layout) -> None:
-        """Nothing is read or started yet: Ray tells the cause of an error only where it is raised outside this method."""
+        """Nothing is read or started yet: Ray tells the cause of an error only where it is raised
+        outside this method.
+        """
         self.run, self.spec, self.model, self.placed = Run(folder), spec, model, placed
 
     def start(self, fingerprint: str, index: int) -> dict[str, Any]:
-        """The engine's facts, once the plan is loaded and the engine has started; `fingerprint` is the run's, as who asks sees it.
+        """The engine's facts, once the plan is loaded and the engine has started.
+
+        `fingerprint` is the run's, as who asks sees it.
 
         Raises:
             EngineError: this node does not see the run folder, or the engine cannot start.
         """
         self._check_folder(fingerprint)
         quiet.redirect_output(log_path(self.run, self.model, index))
-        sys.stderr.write(f"replica {index} of {self.model.name}: process {os.getpid()} on {socket.gethostname()}, Ray node {_node_id()}\n")
+        sys.stderr.write(
+            f"replica {index} of {self.model.name}: process {os.getpid()} on "
+            f"{socket.gethostname()}, Ray node {_node_id()}\n"
+        )
         self.composer = Composer(self.run, self.spec, self.model)
         self.engine = self._engine()
         return self.engine.facts()
 
     def work(self, queue: Any, replica: int) -> Iterator[Tally]:
-        """Make shards from `queue`, which knows this replica as `replica`, until it is empty, yielding now and then what is done so far."""
+        """Make shards from `queue`, which knows this replica as `replica`, until it is empty,
+        yielding now and then what is done so far.
+        """
         import ray
 
         writer, tally, reported = ShardWriter(self.run, self.composer), Tally(), time.monotonic()
@@ -116,20 +137,37 @@ class Replica:
         try:
             found = self.run.manifest()["fingerprint"]
         except (OSError, ValueError, KeyError) as error:
-            raise EngineError(f"node {host} cannot read the run folder {folder} ({type(error).__name__}: {error}); {_SHARED}") from None
+            raise EngineError(
+                f"node {host} cannot read the run folder {folder} ({type(error).__name__}: "
+                f"{error}); {_SHARED}"
+            ) from None
         if found != fingerprint:
-            raise EngineError(f"node {host} sees another run in {folder} than the node that started this one; {_SHARED}")
+            raise EngineError(
+                f"node {host} sees another run in {folder} than the node that started this "
+                f"one; {_SHARED}"
+            )
 
     def _engine(self) -> engines.Engine:
         model, placed = self.model, self.placed
-        if model.backend == "simulated" and model.simulated is not None and model.simulated.counts_only:
+        if (
+            model.backend == "simulated"
+            and model.simulated is not None
+            and model.simulated.counts_only
+        ):
             return CountingEngine()
         if model.backend == "simulated" and model.simulated is not None:
             return SimulatedEngine(model.simulated, self.composer.pretended)
         folder = checkpoints.folder(model)
         needed = self.run.prompts()[model.name]["max_model_len"]
         return engines.VllmEngine(
-            engines.resolve(self.spec.engine, model, folder, device=placed.device, threads=placed.threads, max_model_len=needed)
+            engines.resolve(
+                self.spec.engine,
+                model,
+                folder,
+                device=placed.device,
+                threads=placed.threads,
+                max_model_len=needed,
+            )
         )
 
 

@@ -20,7 +20,8 @@ from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.store import Run
 
 KEPT_PARTS = 8
-"""Benchmarks under a condition whose tokenised segments are kept: what is asked side by side, and not all conditions of a large sweep."""
+"""Benchmarks under a condition whose tokenised segments are kept: what is asked side by side, and
+not all conditions of a large sweep."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,9 @@ class _Fixed:
 
 
 class Composer:
-    """What one model's replica composes with: items, variants, tokenizer, label tokens and sampling."""
+    """What one model's replica composes with: items, variants, tokenizer, label tokens and
+    sampling.
+    """
 
     def __init__(self, run: Run, spec: SweepSpec, model: ModelSpec) -> None:
         """Load items, variants and the model's tokenizer."""
@@ -57,8 +60,12 @@ class Composer:
         prompts = run.prompts()[model.name]
         self._label_ids: dict[str, dict[str, int]] = prompts["label_token_ids"]
         self._in_full = set(prompts["rendered_in_full"])
-        self.variants = {v.variant: v for v in tables.to_records(Variant, run.plan_table("variants"))}
-        self._arms = [self.variants[arm.variant] for arm in tables.to_records(Arm, run.plan_table("arms"))]
+        self.variants = {
+            v.variant: v for v in tables.to_records(Variant, run.plan_table("variants"))
+        }
+        self._arms = [
+            self.variants[arm.variant] for arm in tables.to_records(Arm, run.plan_table("arms"))
+        ]
         self._conditions: dict[str, list[Variant]] = {}
         for variant in self.variants.values():
             self._conditions.setdefault(variant.condition, []).append(variant)
@@ -66,11 +73,21 @@ class Composer:
         self._parts: OrderedDict[tuple[int, str], Spliced] = OrderedDict()
 
     def _load_items(self) -> None:
-        """The benchmarks asked, and for each row of the table `asked` its benchmark and its place in it."""
-        items = {(i.task, i.item_id): i for i in tables.to_records(Item, self.run.plan_table("items"))}
+        """The benchmarks asked, and for each row of the table `asked` its benchmark and its place
+        in it.
+        """
+        items = {
+            (i.task, i.item_id): i for i in tables.to_records(Item, self.run.plan_table("items"))
+        }
         examples = list(tables.to_records(Item, self.run.plan_table("examples")))
         self.benchmarks = [
-            Benchmark(spec=t, items=[], examples=[e for e in examples if e.task == t.name], num_rows=0, example_source="")
+            Benchmark(
+                spec=t,
+                items=[],
+                examples=[e for e in examples if e.task == t.name],
+                num_rows=0,
+                example_source="",
+            )
             for t in self.spec.tasks
         ]
         numbers = {(b.spec.name, b.spec.style): number for number, b in enumerate(self.benchmarks)}
@@ -92,8 +109,13 @@ class Composer:
         shards = self.plan["shard"].to_numpy()
         return np.searchsorted(shards, np.arange(int(shards[-1]) + 2))
 
-    def requests(self, next_shard: Callable[[], int | None], begin: Callable[[PlannedShard], None]) -> Iterator[Request]:
-        """Requests of one shard after another; `begin` is told each shard before its first request."""
+    def requests(
+        self, next_shard: Callable[[], int | None], begin: Callable[[PlannedShard], None]
+    ) -> Iterator[Request]:
+        """Requests of one shard after another.
+
+        `begin` is told each shard before its first request.
+        """
         while (number := next_shard()) is not None:
             shard = self.shard(number)
             begin(shard)
@@ -105,7 +127,9 @@ class Composer:
         """The rows of one shard."""
         start, stop = self._starts[number : number + 2].tolist()
         rows = self.plan[start:stop]
-        return PlannedShard(number, start, rows["item"].to_list(), rows["arm"].to_list(), [""] * (stop - start))
+        return PlannedShard(
+            number, start, rows["item"].to_list(), rows["arm"].to_list(), [""] * (stop - start)
+        )
 
     def request(self, position: int) -> Request:
         """The request at `position` of the plan."""
@@ -115,10 +139,17 @@ class Composer:
     def compose(self, position: int, item: int, arm: int) -> tuple[Request, str]:
         """The request of an item (a row of `asked`) under an arm, and the hash of its prompt."""
         variant, (benchmark, place) = self._arms[arm], self._places[item]
-        part = self._parts.get((benchmark, variant.condition)) or self._part(benchmark, variant.condition)
+        part = self._parts.get((benchmark, variant.condition)) or self._part(
+            benchmark, variant.condition
+        )
         token_ids, prompt_hash = part.compose(place, variant.date_text)
         fixed = self._fixed[item] or self._fix(item)
-        return Request(position=position, token_ids=token_ids, sampling=fixed.sampling, label_token_ids=fixed.label_token_ids), prompt_hash
+        return Request(
+            position=position,
+            token_ids=token_ids,
+            sampling=fixed.sampling,
+            label_token_ids=fixed.label_token_ids,
+        ), prompt_hash
 
     def row(self, item: int, arm: int) -> tuple[Item, Variant, int]:
         """The item, the variant and the number of the benchmark that a row of the plan stands for."""
@@ -134,13 +165,22 @@ class Composer:
         row = self.plan.row(position, named=True)
         variant, (benchmark, place) = self._arms[row["arm"]], self._places[row["item"]]
         asked = self.benchmarks[benchmark]
-        return Pretended(task=asked.task, item=tasks.reordered(asked.items[place], variant.option_order), date=variant.date)
+        return Pretended(
+            task=asked.task,
+            item=tasks.reordered(asked.items[place], variant.option_order),
+            date=variant.date,
+        )
 
     def _part(self, benchmark: int, condition: str) -> Spliced:
-        """The segments of a benchmark under a condition; of those asked longest ago, some are forgotten."""
+        """The segments of a benchmark under a condition.
+
+        Of those asked longest ago, some are forgotten.
+        """
         asked, same = self.benchmarks[benchmark], self._conditions[condition]
         prompts = rendered(self.builder, asked, same[0], in_full=asked.name in self._in_full)
-        self._parts[benchmark, condition] = part = self.splicer.splice(prompts, [v.date_text for v in same])
+        self._parts[benchmark, condition] = part = self.splicer.splice(
+            prompts, [v.date_text for v in same]
+        )
         while len(self._parts) > KEPT_PARTS:
             self._parts.popitem(last=False)
             self.splicer.forget()
@@ -150,7 +190,9 @@ class Composer:
         benchmark, place = self._places[item]
         asked = self.benchmarks[benchmark]
         known = self._label_ids[asked.name]
-        labels = tuple(known[label] for label in self.builder.labels(asked.task, asked.items[place]))
+        labels = tuple(
+            known[label] for label in self.builder.labels(asked.task, asked.items[place])
+        )
         self._fixed[item] = fixed = _Fixed(self._sampling(asked, asked.items[place]), labels)
         return fixed
 
@@ -161,4 +203,10 @@ class Composer:
         # The seed belongs to the item: every date of an item draws with the same random numbers.
         digest = hashlib.sha256(f"{drawn.seed}:{item.task}:{item.item_id}".encode()).digest()
         seed = int.from_bytes(digest[:8], "big") >> 1
-        return Sampling(max_tokens=length, temperature=drawn.temperature, top_p=drawn.top_p, top_k=drawn.top_k, seed=seed)
+        return Sampling(
+            max_tokens=length,
+            temperature=drawn.temperature,
+            top_p=drawn.top_p,
+            top_k=drawn.top_k,
+            seed=seed,
+        )

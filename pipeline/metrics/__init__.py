@@ -1,8 +1,10 @@
 """A metric turns answers into sufficient statistics, and sums of those into a score.
 
-To add one, write `pipeline/metrics/<name>.py` with one `Metric` subclass and `METRIC = ThatClass()`, and name it in a task's `metrics`.
-Because a score is a function of summed statistics, a score per date is a group-by sum, and every resampling the same sum again.
-Scores are on a scale from 0 to 100, but for two that keep the unit by which they are known: `brier` (0 to 200) and `log_loss` (nats).
+To add one, write `pipeline/metrics/<name>.py` with one `Metric` subclass and `METRIC =
+ThatClass()`, and name it in a task's `metrics`. Because a score is a function of summed statistics,
+a score per date is a group-by sum, and every resampling the same sum again. Scores are on a scale
+from 0 to 100, but for two that keep the unit by which they are known: `brier` (0 to 200) and
+`log_loss` (nats).
 """
 
 import abc
@@ -20,9 +22,12 @@ from pipeline.core.records import Item, Status
 Array = npt.NDArray[np.float64]
 
 Reads = Literal["answer", "logprobs", "references", "program"]
-"""What a metric judges by: the answer against the item's target, the labels' log-probabilities, references, or a program that is run."""
+"""What a metric judges by: the answer against the item's target, the labels' log-probabilities,
+references, or a program that is run."""
 
-SEGMENT_SCHEMA = pl.Schema({"status": pl.String(), "stats": pl.List(pl.Float64()), "detail": pl.String()})
+SEGMENT_SCHEMA = pl.Schema(
+    {"status": pl.String(), "stats": pl.List(pl.Float64()), "detail": pl.String()}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +56,9 @@ class Metric(abc.ABC):
     scale: ClassVar[str] = "0–100"
     """Range or unit of the score, for the axis of a chart."""
     higher_is_better: ClassVar[bool] = True
-    """Which end of its scale tables call best. Metrics that describe and do not judge (`confidence`, `label_mass`, ...) say so in their
-    docstring; their best is only what they are for an output that is certain of the right label."""
+    """Which end of its scale tables call best. Metrics that describe and do not judge (`confidence`,
+    `label_mass`, ...) say so in their docstring; their best is only what they are for an output
+    that is certain of the right label."""
 
     @abc.abstractmethod
     def segment(self, item: Item, answer: tasks.Answer) -> Segment:
@@ -72,27 +78,39 @@ class Metric(abc.ABC):
         return f"{self.name}|version:{self.version}"
 
     def signature_for(self, items: pl.DataFrame) -> str:
-        """The signature for a benchmark with these `items` (an item's columns); another only where a setting depends on them."""
+        """The signature for a benchmark with these `items` (an item's columns).
+
+        Another only where a setting depends on them.
+        """
         return self.signature()
 
     def segments(self, answers: pl.DataFrame) -> pl.DataFrame:
         """Columns of `SEGMENT_SCHEMA` for `answers`, row by row in the same order.
 
-        `answers` has an item's columns, `answer`, `rule`, `text`, `label_logprobs` and `option_order`; where the last is missing, options
-        were shown as published. Metrics that can judge whole columns at once override it.
+        `answers` has an item's columns, `answer`, `rule`, `text`, `label_logprobs` and
+        `option_order`; where the last is missing, options were shown as published. Metrics that can
+        judge whole columns at once override it.
         """
         pairs = zip(tasks.items_of(answers), answers["answer"], answers["rule"], strict=True)
-        return segment_frame([self.segment(item, tasks.Answer(answer=a, rule=r)) for item, a, r in pairs])
+        return segment_frame(
+            [self.segment(item, tasks.Answer(answer=a, rule=r)) for item, a, r in pairs]
+        )
 
 
 def segment_frame(found: list[Segment]) -> pl.DataFrame:
     """A frame of `SEGMENT_SCHEMA` for a list of segments."""
-    columns = {"status": [s.status for s in found], "stats": [s.stats for s in found], "detail": [s.detail for s in found]}
+    columns = {
+        "status": [s.status for s in found],
+        "stats": [s.stats for s in found],
+        "detail": [s.detail for s in found],
+    }
     return pl.DataFrame(columns, schema=SEGMENT_SCHEMA)
 
 
 def judged(answers: pl.DataFrame, stats: Array) -> pl.DataFrame:
-    """A frame of SEGMENT_SCHEMA for statistics (num_rows, num_stats) of `answers`, which are scored unless they are empty."""
+    """A frame of SEGMENT_SCHEMA for statistics (num_rows, num_stats) of `answers`, which are scored
+    unless they are empty.
+    """
     status = pl.when(pl.col("answer") == "").then(pl.lit("no_answer")).otherwise(pl.lit("scored"))
     column = pl.Series(stats, dtype=pl.Array(pl.Float64, stats.shape[1])).cast(pl.List(pl.Float64))
     return answers.select(status=status, stats=column, detail=pl.lit("", pl.String))

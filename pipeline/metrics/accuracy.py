@@ -11,7 +11,10 @@ from pipeline.metrics._ratio import percent
 
 
 class Accuracy(Metric):
-    """Right or wrong by equality of text; a task's extraction has already brought answer and target to one form."""
+    """Right or wrong by equality of text.
+
+    A task's extraction has already brought answer and target to one form.
+    """
 
     name: ClassVar[str] = "accuracy"
     title: ClassVar[str] = "accuracy"

@@ -1,4 +1,6 @@
-"""BLEU as sacrebleu computes it (13a tokens, exponential smoothing): corpus scores from summed statistics of segments."""
+"""BLEU as sacrebleu computes it (13a tokens, exponential smoothing): corpus scores from summed
+statistics of segments.
+"""
 
 from typing import ClassVar
 
@@ -28,10 +30,13 @@ class Bleu(CorpusMetric):
     def combine(self, sums: Array, counts: Array) -> Array:
         """BLEU of each vector of sums.
 
-        sacrebleu is called once for each: its logarithms come from the C library, and NumPy's differ from those in the last digit.
+        sacrebleu is called once for each: its logarithms come from the C library, and NumPy's
+        differ from those in the last digit.
         """
         vectors, present = sums.reshape(-1, len(self.stat_names)).tolist(), np.ravel(counts > 0)
-        scores = [self._score(v) if there else np.nan for v, there in zip(vectors, present, strict=True)]
+        scores = [
+            self._score(v) if there else np.nan for v, there in zip(vectors, present, strict=True)
+        ]
         return np.array(scores).reshape(np.shape(counts))
 
     def _score(self, vector: list[float]) -> float:

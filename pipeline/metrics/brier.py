@@ -1,9 +1,10 @@
 """Brier score: the squared distance between the labels' probabilities and the truth.
 
-For an output it is the sum over the labels k of (p_k - y_k)^2, with y_k = 1 for the right label and 0 for the others: the original, multi-
-category definition of Brier 1950 (https://doi.org/10.1175/1520-0493(1950)078%3C0001:VOFEIT%3E2.0.CO;2), from 0 to 2. Some libraries halve
-it. The p_k are the renormalised probabilities, for which it is a proper score of the choice between the options; `label_mass` says what
-they leave out.
+For an output it is the sum over the labels k of (p_k - y_k)^2, with y_k = 1 for the right label and
+0 for the others: the original, multi- category definition of Brier 1950
+(https://doi.org/10.1175/1520-0493(1950)078%3C0001:VOFEIT%3E2.0.CO;2), from 0 to 2. Some libraries
+halve it. The p_k are the renormalised probabilities, for which it is a proper score of the choice
+between the options; `label_mass` says what they leave out.
 """
 
 from typing import ClassVar, Literal
@@ -16,7 +17,10 @@ from pipeline.metrics._labels import LabelMean, renormalised, target_places
 
 
 class Brier(LabelMean):
-    """100 times the mean Brier score, from 0 (certain and right) to 200 (certain and wrong). Equal chances for four labels get 75."""
+    """100 times the mean Brier score, from 0 (certain and right) to 200 (certain and wrong).
+
+    Equal chances for four labels get 75.
+    """
 
     name: ClassVar[str] = "brier"
     title: ClassVar[str] = "Brier"

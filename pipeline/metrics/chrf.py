@@ -1,4 +1,6 @@
-"""chrF2 as sacrebleu computes it (character n-grams up to 6, no words): corpus scores from summed statistics of segments."""
+"""chrF2 as sacrebleu computes it (character n-grams up to 6, no words): corpus scores from summed
+statistics of segments.
+"""
 
 from typing import ClassVar
 
@@ -18,13 +20,17 @@ class Chrf(CorpusMetric):
     name: ClassVar[str] = "chrf"
     title: ClassVar[str] = "chrF2"
     version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = tuple(f"{part}_{n}" for n in range(1, _CHAR_ORDER + 1) for part in ("hyp", "ref", "match"))
+    stat_names: ClassVar[tuple[str, ...]] = tuple(
+        f"{part}_{n}" for n in range(1, _CHAR_ORDER + 1) for part in ("hyp", "ref", "match")
+    )
     scorer = sacrebleu.CHRF(char_order=_CHAR_ORDER, word_order=0, beta=_BETA)
 
     def combine(self, sums: Array, counts: Array) -> Array:
-        """chrF2 of each vector of sums: F of precision and recall, each averaged over the orders that both sides have.
+        """chrF2 of each vector of sums: F of precision and recall, each averaged over the orders
+        that both sides have.
 
-        The operations and their order are those of sacrebleu's `CHRF._compute_f_score` (version 2.6), so that no digit differs.
+        The operations and their order are those of sacrebleu's `CHRF._compute_f_score` (version
+        2.6), so that no digit differs.
         """
         shape = np.broadcast_shapes(sums.shape[:-1], np.shape(counts))
         precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)

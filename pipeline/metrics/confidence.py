@@ -1,7 +1,7 @@
 """Mean confidence: how probable a model's own answers are to it, right or wrong.
 
-The confidence of an output is the raw probability of the chosen label, over the whole vocabulary: the "token probability of the selected
-answer" of the paper's Table 7 (arXiv 2609.36931).
+The confidence of an output is the raw probability of the chosen label, over the whole vocabulary:
+the "token probability of the selected answer" of the paper's Table 7 (arXiv 2609.36931).
 """
 
 from typing import ClassVar, Literal
@@ -13,7 +13,10 @@ from pipeline.metrics._labels import LabelMean, confidence
 
 
 class Confidence(LabelMean):
-    """Mean raw probability of the chosen label in percent, from 0 to 100. It describes and does not judge: high is good only if right."""
+    """Mean raw probability of the chosen label in percent, from 0 to 100.
+
+    It describes and does not judge: high is good only if right.
+    """
 
     name: ClassVar[str] = "confidence"
     title: ClassVar[str] = "confidence"

@@ -1,4 +1,5 @@
-"""Mean confidence in the choice between the options: `confidence`, with the probability of the chosen label among the labels alone.
+"""Mean confidence in the choice between the options: `confidence`, with the probability of the
+chosen label among the labels alone.
 
 It is the raw confidence divided by the label mass.
 """
@@ -13,7 +14,9 @@ from pipeline.metrics._labels import LabelMean, renormalised
 
 
 class ConfidenceRenormalised(LabelMean):
-    """Mean renormalised probability of the chosen label in percent, from 100 / number of labels to 100. It describes and does not judge."""
+    """Mean renormalised probability of the chosen label in percent, from 100 / number of labels to
+    100. It describes and does not judge.
+    """
 
     name: ClassVar[str] = "confidence_renormalised"
     title: ClassVar[str] = "confidence renormalised"

@@ -1,8 +1,10 @@
-"""Expected calibration error: how far a model's probability for its own answer is from its share of right answers.
+"""Expected calibration error: how far a model's probability for its own answer is from its share of
+right answers.
 
-As in the paper (arXiv 2609.36931), with M = 10 bins of equal width: ECE = sum over bins m of |B_m| / N * |acc(B_m) - conf(B_m)|, an
-estimator of Naeini et al. 2015 (https://ojs.aaai.org/index.php/AAAI/article/view/9602).
-The confidence is the raw probability of the chosen label, over the whole vocabulary; `ece_renormalised` shares it out among the labels.
+As in the paper (arXiv 2609.36931), with M = 10 bins of equal width: ECE = sum over bins m of |B_m|
+/ N * |acc(B_m) - conf(B_m)|, an estimator of Naeini et al. 2015
+(https://ojs.aaai.org/index.php/AAAI/article/view/9602). The confidence is the raw probability of
+the chosen label, over the whole vocabulary; `ece_renormalised` shares it out among the labels.
 """
 
 from typing import ClassVar, Literal
@@ -16,7 +18,8 @@ from pipeline.metrics._ratio import percent
 
 NUM_BINS = 10
 _RIGHT_EDGES = np.arange(1, NUM_BINS + 1) / NUM_BINS
-"""Bins are closed on the right: 0.7 lies in (0.6, 0.7], and 1 in the last bin. Division gives the doubles nearest to the decimals."""
+"""Bins are closed on the right: 0.7 lies in (0.6, 0.7], and 1 in the last bin. Division gives the
+doubles nearest to the decimals."""
 
 
 class Ece(LabelMetric):
@@ -37,10 +40,15 @@ class Ece(LabelMetric):
 
     def stats(self, logprobs: Array, answers: pl.DataFrame) -> Array:
         """One bin's count, confidence and outcome for each row."""
-        return binned(self.confidence(logprobs), (answers["answer"] == answers["target"]).to_numpy().astype(np.float64))
+        return binned(
+            self.confidence(logprobs),
+            (answers["answer"] == answers["target"]).to_numpy().astype(np.float64),
+        )
 
     def combine(self, sums: Array, counts: Array) -> Array:
-        """ECE times 100. |B_m|/N * |acc - conf| is |correct - confidence| / N in sums, so that empty bins add nothing."""
+        """ECE times 100. |B_m|/N * |acc - conf| is |correct - confidence| / N in sums, so that
+        empty bins add nothing.
+        """
         _, confidence, correct = np.split(sums, 3, axis=-1)
         return percent(np.abs(correct - confidence).sum(axis=-1), counts)
 

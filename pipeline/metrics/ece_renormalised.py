@@ -1,6 +1,8 @@
-"""Expected calibration error of the choice between the options: `ece`, with the probability of the chosen label among the labels alone.
+"""Expected calibration error of the choice between the options: `ece`, with the probability of the
+chosen label among the labels alone.
 
-The paper (arXiv 2609.36931) does not say which of the two it reports; where the label mass is near 1 they are the same.
+The paper (arXiv 2609.36931) does not say which of the two it reports; where the label mass is near
+1 they are the same.
 """
 
 from typing import ClassVar, Literal

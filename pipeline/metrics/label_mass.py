@@ -1,7 +1,8 @@
 """Label mass: how probable it is that the model answers with any of the labels at all.
 
-It is the sum of the labels' raw probabilities. Where it is small, the model wanted to write something else, and its choice of a label says
-little ("surface form competition", Holtzman et al. 2021, https://arxiv.org/abs/2104.08315).
+It is the sum of the labels' raw probabilities. Where it is small, the model wanted to write
+something else, and its choice of a label says little ("surface form competition", Holtzman et al.
+2021, https://arxiv.org/abs/2104.08315).
 """
 
 from typing import ClassVar, Literal
@@ -13,7 +14,10 @@ from pipeline.metrics._labels import LabelMean, label_mass
 
 
 class LabelMass(LabelMean):
-    """Mean label mass in percent, from 0 to 100. It describes how a model answers, and does not judge what."""
+    """Mean label mass in percent, from 0 to 100.
+
+    It describes how a model answers, and does not judge what.
+    """
 
     name: ClassVar[str] = "label_mass"
     title: ClassVar[str] = "label mass"

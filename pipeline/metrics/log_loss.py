@@ -1,8 +1,9 @@
 """Log loss: how surprising the right label is to the model.
 
-For an output it is -ln(p) of the renormalised probability p of the right label: the logarithmic score of Good 1952
-(https://doi.org/10.1111/j.2517-6161.1952.tb00104.x), also known as cross-entropy. A p below 2^-52, the spacing of doubles at 1, counts as
-2^-52, as in scikit-learn's `log_loss`: a label of probability 0 costs 36.04 nats, and one output cannot make a mean infinite.
+For an output it is -ln(p) of the renormalised probability p of the right label: the logarithmic
+score of Good 1952 (https://doi.org/10.1111/j.2517-6161.1952.tb00104.x), also known as
+cross-entropy. A p below 2^-52, the spacing of doubles at 1, counts as 2^-52, as in scikit-learn's
+`log_loss`: a label of probability 0 costs 36.04 nats, and one output cannot make a mean infinite.
 """
 
 from typing import ClassVar, Literal
@@ -19,7 +20,10 @@ _LEAST = float(np.log(np.finfo(np.float64).eps))
 
 
 class LogLoss(LabelMean):
-    """Mean log loss in nats, from 0 (certain and right) to 36.04. Equal chances for four labels get ln 4 = 1.386."""
+    """Mean log loss in nats, from 0 (certain and right) to 36.04.
+
+    Equal chances for four labels get ln 4 = 1.386.
+    """
 
     name: ClassVar[str] = "log_loss"
     title: ClassVar[str] = "log loss"

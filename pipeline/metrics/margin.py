@@ -1,6 +1,9 @@
-"""Margin: how much more probable the chosen label is than the next one; near 0, a trifle turns the answer.
+"""Margin: how much more probable the chosen label is than the next one.
 
-The difference of the two highest raw probabilities ("margin sampling", Scheffer et al. 2001, https://doi.org/10.1007/3-540-44816-0_31).
+Near 0, a trifle turns the answer.
+
+The difference of the two highest raw probabilities ("margin sampling", Scheffer et al. 2001,
+https://doi.org/10.1007/3-540-44816-0_31).
 """
 
 from typing import ClassVar, Literal

@@ -1,6 +1,7 @@
 """pass@1: the share of programs that pass their item's tests.
 
-With one program per item the unbiased estimator of Chen et al. 2021 (https://arxiv.org/abs/2107.03374, section 2.1) is this share.
+With one program per item the unbiased estimator of Chen et al. 2021
+(https://arxiv.org/abs/2107.03374, section 2.1) is this share.
 """
 
 from typing import ClassVar
@@ -13,7 +14,10 @@ from pipeline.sandbox import run as sandbox
 
 
 class PassAt1(Metric):
-    """Runs each answer with its item's tests in the sandbox. Equal programs should be given once: a verdict is not cached."""
+    """Runs each answer with its item's tests in the sandbox.
+
+    Equal programs should be given once: a verdict is not cached.
+    """
 
     name: ClassVar[str] = "pass_at_1"
     title: ClassVar[str] = "pass@1"
@@ -24,7 +28,8 @@ class PassAt1(Metric):
     def segment(self, item: Item, answer: tasks.Answer) -> Segment:
         """1 where the program passes `check(entry_point)`, else 0.
 
-        A program that runs too long counts as 0 with status `timeout`; status `failed` says that the sandbox itself broke.
+        A program that runs too long counts as 0 with status `timeout`; status `failed` says that
+        the sandbox itself broke.
         """
         if not answer.answer:
             return Segment(status="no_answer", stats=[0.0])
@@ -32,7 +37,9 @@ class PassAt1(Metric):
         if result.status == "broken":
             return Segment(status="failed", stats=None, detail=result.detail)
         status: Status = "timeout" if result.status == "timeout" else "scored"
-        return Segment(status=status, stats=[float(result.status == "passed")], detail=result.detail)
+        return Segment(
+            status=status, stats=[float(result.status == "passed")], detail=result.detail
+        )
 
     def combine(self, sums: Array, counts: Array) -> Array:
         """Percentage of programs that passed."""
@@ -40,17 +47,25 @@ class PassAt1(Metric):
 
 
 def _tests(item: Item) -> sandbox.UnitTests:
-    """The item's tests: the function under test is the program's, and what else they name is the reference program's."""
+    """The item's tests: the function under test is the program's, and what else they name is the
+    reference program's.
+    """
     entry_point = item.fields["entry_point"]
-    return sandbox.UnitTests(given=item.target, source=f"{item.fields['test']}\ncheck({entry_point})\n", functions=[entry_point])
+    return sandbox.UnitTests(
+        given=item.target,
+        source=f"{item.fields['test']}\ncheck({entry_point})\n",
+        functions=[entry_point],
+    )
 
 
 def _execute(program: str, tests: sandbox.UnitTests) -> sandbox.ExecutionResult:
-    """The verdict on `program`, with a second try, alone on the machine, where something beside the program may have decided the first.
+    """The verdict on `program`, with a second try, alone on the machine, where something beside the
+    program may have decided the first.
 
-    On a busy machine a sound program can be late, or its process be killed for want of memory. One that used up its CPU time, ten times
-    what any reference program needs, would do so anywhere: another try would only leave the other cores idle while it loops. There is no
-    third try, and the second keeps its verdict, so a program that has itself killed gains nothing.
+    On a busy machine a sound program can be late, or its process be killed for want of memory. One
+    that used up its CPU time, ten times what any reference program needs, would do so anywhere:
+    another try would only leave the other cores idle while it loops. There is no third try, and the
+    second keeps its verdict, so a program that has itself killed gains nothing.
     """
     result = sandbox.run(program, tests)
     return sandbox.run(program, tests, alone=True) if result.was_disturbed else result

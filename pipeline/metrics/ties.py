@@ -1,7 +1,8 @@
 """Ties: the share of outputs in which no single label is the most probable one.
 
-Equal means equal to the bit. Engines that compute in 16 bits have ties now and then; the answer is then one of the tied labels, chosen by
-the rule in `pipeline/tasks/_choice.py`, and its row of scores has the rule `tie`.
+Equal means equal to the bit. Engines that compute in 16 bits have ties now and then; the answer is
+then one of the tied labels, chosen by the rule in `pipeline/tasks/_choice.py`, and its row of
+scores has the rule `tie`.
 """
 
 from typing import ClassVar, Literal
@@ -14,7 +15,10 @@ from pipeline.metrics._labels import LabelMean, is_tied
 
 
 class Ties(LabelMean):
-    """Percentage of outputs that are ties, from 0 to 100. It counts answers that the model did not decide, and does not judge them."""
+    """Percentage of outputs that are ties, from 0 to 100.
+
+    It counts answers that the model did not decide, and does not judge them.
+    """
 
     name: ClassVar[str] = "ties"
     title: ClassVar[str] = "ties"

@@ -1,4 +1,6 @@
-"""The items that a sweep asks: each of its tasks in its style, narrowed to its limit, with worked examples where the style has them."""
+"""The items that a sweep asks: each of its tasks in its style, narrowed to its limit, with worked
+examples where the style has them.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -37,12 +39,17 @@ class Benchmark:
 
 
 def check_consent(spec: SweepSpec) -> None:
-    """Nothing, or ConfigError where scoring would run programs without consent; asked before the night, not after it."""
+    """Nothing, or ConfigError where scoring would run programs without consent.
+
+    Asked before the night, not after it.
+    """
     running = [t.name for t in spec.tasks if tasks.get(t.name, t.style).executes_code]
     if running and not spec.allow_code_execution:
         raise ConfigError(
-            f"task {', '.join(running)} runs programs that the model writes; allow it with --allow-code-execution or "
-            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they are confined), or leave it out with --tasks"
+            f"task {', '.join(running)} runs programs that the model writes; allow it with "
+            "--allow-code-execution or "
+            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they "
+            "are confined), or leave it out with --tasks"
         )
 
 
@@ -64,7 +71,8 @@ def check_metrics(spec: SweepSpec) -> None:
         for name in judged_by(task):
             if name not in fitting:
                 raise ConfigError(
-                    f"task {task.name}.{task.style}: it cannot be judged by {name!r}; allowed in its `metrics`: {', '.join(fitting)}"
+                    f"task {task.name}.{task.style}: it cannot be judged by {name!r}; "
+                    f"allowed in its `metrics`: {', '.join(fitting)}"
                 )
 
 
@@ -77,45 +85,71 @@ def chosen_metrics(specs: list[TaskSpec], names: list[str]) -> list[TaskSpec]:
     known, fitting = registry.names("metrics"), [fitting_metrics(spec) for spec in specs]
     for name in names:
         if name not in known:
-            raise ConfigError(f"no metric {name!r}; allowed: {', '.join(known)}{nearest(name, known)}")
+            raise ConfigError(
+                f"no metric {name!r}; allowed: {', '.join(known)}{nearest(name, known)}"
+            )
         if not any(name in found for found in fitting):
-            raise ConfigError(f"no task of this run can be judged by {name}: {', '.join(f'{s.name}.{s.style}' for s in specs)}")
+            raise ConfigError(
+                f"no task of this run can be judged by {name}: "
+                f"{', '.join(f'{s.name}.{s.style}' for s in specs)}"
+            )
     for spec, found in zip(specs, fitting, strict=True):
         if not {*found} & {*names}:
             raise ConfigError(
-                f"task {spec.name}.{spec.style} can be judged by none of {', '.join(names)}; also name one of {', '.join(found)}"
+                f"task {spec.name}.{spec.style} can be judged by none of "
+                f"{', '.join(names)}; also name one of {', '.join(found)}"
             )
     chosen = [[name for name in names if name in found] for found in fitting]
-    return [spec.model_copy(update={"metrics": mine}) for spec, mine in zip(specs, chosen, strict=True)]
+    return [
+        spec.model_copy(update={"metrics": mine}) for spec, mine in zip(specs, chosen, strict=True)
+    ]
 
 
 def layers(spec: TaskSpec) -> tuple[str, ...] | None:
-    """How programs of a task's outputs are to be confined, as this machine can; None where there are none."""
+    """How programs of a task's outputs are to be confined, as this machine can.
+
+    None where there are none.
+    """
     return sandbox.layers() if tasks.get(spec.name, spec.style).executes_code else None
 
 
 def max_tokens(spec: TaskSpec, task: tasks.Task, model: ModelSpec) -> int:
-    """Longest output in tokens: the sweep's value, else the task's own; more for a model that thinks aloud where a task lets it write."""
-    return (spec.max_tokens or task.max_tokens) + (model.thinking_tokens if task.kind == "text" else 0)
+    """Longest output in tokens: the sweep's value, else the task's own.
+
+    More for a model that thinks aloud where a task lets it write.
+    """
+    return (spec.max_tokens or task.max_tokens) + (
+        model.thinking_tokens if task.kind == "text" else 0
+    )
 
 
 def load(spec: TaskSpec, data_root: str | None) -> Benchmark:
     """One task of a sweep: its items, narrowed to its limit, and its worked examples.
 
     Raises:
-        ConfigError: the task does not offer the style.
-        DataError: the data is missing, not as the task expects, or of another size than the sweep says.
+        ConfigError: the task does not offer the style. DataError: the data is missing, not as the
+            task expects, or of another size than the sweep says.
     """
     task = tasks.get(spec.name, spec.style)
     items = list(task.items(sources.rows(task.source, data_root)))
     if not items or (spec.rows is not None and len(items) != spec.rows):
         raise DataError(
-            f"task {task.name}: {task.source.dataset} ({task.source.config}, {task.source.split}) has {len(items):,} rows"
-            + (f", and the sweep says rows = {spec.rows:,}: it is another edition, or a mirror of a part of it" if items else "")
+            f"task {task.name}: {task.source.dataset} ({task.source.config}, "
+            f"{task.source.split}) has {len(items):,} rows"
+            + (
+                f", and the sweep says rows = {spec.rows:,}: it is another edition, or a "
+                "mirror of a part of it"
+                if items
+                else ""
+            )
         )
     examples, origin = _examples(task, items, data_root)
     return Benchmark(
-        spec=spec, items=select(items, spec.limit, spec.subset_seed), examples=examples, num_rows=len(items), example_source=origin
+        spec=spec,
+        items=select(items, spec.limit, spec.subset_seed),
+        examples=examples,
+        num_rows=len(items),
+        example_source=origin,
     )
 
 
@@ -123,18 +157,24 @@ def _examples(task: tasks.Task, items: list[Item], data_root: str | None) -> tup
     if not task.num_shots:
         return [], ""
     source = sources.first_available(task.example_sources, data_root)
-    return list(task.examples(sources.rows(source, data_root), items)), f"{source.config}/{source.split}"
+    return list(
+        task.examples(sources.rows(source, data_root), items)
+    ), f"{source.config}/{source.split}"
 
 
 def select(items: list[Item], limit: int | None, seed: int = 0) -> list[Item]:
-    """At most `limit` items, in their own order: from each group those whose ids hash lowest, as evenly from all groups as may be.
+    """At most `limit` items, in their own order: from each group those whose ids hash lowest, as
+    evenly from all groups as may be.
 
-    That is the same choice on every machine and for every model; a larger limit keeps what a smaller one chose. 285 items of MMLU are
-    thus five of each of its 57 subjects.
+    That is the same choice on every machine and for every model; a larger limit keeps what a
+    smaller one chose. 285 items of MMLU are thus five of each of its 57 subjects.
     """
     if limit is None or limit >= len(items):
         return items
-    digest = {i.item_id: hashlib.sha256(f"{seed or ''}{i.task}:{i.item_id}".encode()).digest() for i in items}
+    digest = {
+        i.item_id: hashlib.sha256(f"{seed or ''}{i.task}:{i.item_id}".encode()).digest()
+        for i in items
+    }
     seen: dict[str, int] = {}
     rank: dict[str, tuple[int, bytes]] = {}
     for item in sorted(items, key=lambda i: digest[i.item_id]):

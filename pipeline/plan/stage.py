@@ -1,6 +1,9 @@
-"""A sweep as a table of requests in prefix order, cut into shards; and the proof, before an engine starts, that prompts carry their date.
+"""A sweep as a table of requests in prefix order, cut into shards.
 
-The plan is columns from the start: items x variants is a cross join, the order one sort, the shards one pass over groups.
+And the proof, before an engine starts, that prompts carry their date.
+
+The plan is columns from the start: items x variants is a cross join, the order one sort, the shards
+one pass over groups.
 """
 
 import importlib.metadata
@@ -15,8 +18,7 @@ from pipeline import __version__, store
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError
 from pipeline.core.records import Arm, AskedItem, Item, Variant
-from pipeline.data import checkpoints
-from pipeline.data import rows as sources
+from pipeline.data import checkpoints, rows as sources
 from pipeline.plan import benchmarks, checks, order
 from pipeline.plan.benchmarks import Benchmark
 from pipeline.prompts import variants
@@ -63,15 +65,24 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
     benchmarks.check_consent(spec)
     swept = variants.variants(spec.calendar, spec.conditions)
     if not swept:
-        raise ConfigError("the sweep asks nothing: it has no date, and no control; give it dates, or `control = true` under [calendar]")
+        raise ConfigError(
+            "the sweep asks nothing: it has no date, and no control; give it dates, or "
+            "`control = true` under [calendar]"
+        )
     benchmarks.check_metrics(spec)
     asked = [benchmarks.load(task, spec.data_root) for task in spec.tasks]
     settings = {
         "sweep": _settled(spec),
         "texts": variants.texts(spec.conditions),
         "tasks": {a.name: _task_settings(a) for a in asked},
-        "checkpoints": {m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False)) for m in spec.models},
-        "versions": {name: importlib.metadata.version(name) for name in ("transformers", "tokenizers", "jinja2")}
+        "checkpoints": {
+            m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False))
+            for m in spec.models
+        },
+        "versions": {
+            name: importlib.metadata.version(name)
+            for name in ("transformers", "tokenizers", "jinja2")
+        }
         | {"datesweep": __version__},
     }
     return Plan(settings=settings, benchmarks=asked, variants=swept)
@@ -81,10 +92,13 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     """Check every prompt of `plan` and write it to the folder of `run`.
 
     Raises:
-        PromptError: a prompt that loses its date, is too long, or whose labels are not single tokens.
+        PromptError: a prompt that loses its date, is too long, or whose labels are not single
+            tokens.
     """
     placebo = variants.placebo_variants(spec.calendar, plan.variants)
-    requests = order.cut_shards(order.prefix_order(plan.benchmarks, plan.variants, placebo), spec.engine.shard_rows)
+    requests = order.cut_shards(
+        order.prefix_order(plan.benchmarks, plan.variants, placebo), spec.engine.shard_rows
+    )
     prompts = checks.check_all(spec.models, plan.benchmarks, plan.variants, placebo, say)
     manifest = {
         "settings": plan.settings,
@@ -95,7 +109,9 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     }
     plan_tables = {
         "items": tables.from_records(Item, plan.items),
-        "examples": tables.from_records(Item, {(i.task, i.item_id): i for a in plan.benchmarks for i in a.examples}.values()),
+        "examples": tables.from_records(
+            Item, {(i.task, i.item_id): i for a in plan.benchmarks for i in a.examples}.values()
+        ),
         "variants": tables.from_records(Variant, plan.variants),
         "asked": tables.from_records(AskedItem, order.asked_items(plan.benchmarks)),
         "arms": tables.from_records(Arm, order.arms(plan.variants, placebo)),
@@ -105,11 +121,15 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
 
 
 def stored(spec: SweepSpec) -> dict[str, Any]:
-    """`spec` as a manifest keeps it: without the place of the data, and without consent, which whoever scores gives anew."""
+    """`spec` as a manifest keeps it: without the place of the data, and without consent, which
+    whoever scores gives anew.
+    """
     return dict(spec.model_dump(mode="json", exclude={"data_root", "allow_code_execution"}))
 
 
-def counts(spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, Any]) -> dict[str, int]:
+def counts(
+    spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, Any]
+) -> dict[str, int]:
     """How much work the plan is; tokens over all models."""
     return {
         "models": len(spec.models),
@@ -142,4 +162,6 @@ def _task_settings(asked: Benchmark) -> dict[str, Any]:
 
 
 def _items_hash(items: list[Item]) -> str:
-    return tables.short_hash(json.dumps(tables.from_records(Item, items).to_dicts(), sort_keys=True).encode())
+    return tables.short_hash(
+        json.dumps(tables.from_records(Item, items).to_dicts(), sort_keys=True).encode()
+    )

@@ -1,14 +1,15 @@
 """An item under a condition, as the token ids that one model sees.
 
-In: items, variants, and a tokenizer with its chat template. Out: messages, rendered text, segments around the
-date, spliced ids, and the proof that the date is there and that nothing else moves with it.
+In: items, variants, and a tokenizer with its chat template. Out: messages, rendered text, segments
+around the date, spliced ids, and the proof that the date is there and that nothing else moves with
+it.
 """
 
 from pipeline.prompts.floor import Prefixes as Prefixes
-from pipeline.prompts.render import ItemPrompt as ItemPrompt
-from pipeline.prompts.render import PromptBuilder as PromptBuilder
-from pipeline.prompts.render import check_only_date as check_only_date
-from pipeline.prompts.render import check_treatment as check_treatment
-from pipeline.prompts.splice import CONTEXT as CONTEXT
-from pipeline.prompts.splice import Spliced as Spliced
-from pipeline.prompts.splice import Splicer as Splicer
+from pipeline.prompts.render import (
+    ItemPrompt as ItemPrompt,
+    PromptBuilder as PromptBuilder,
+    check_only_date as check_only_date,
+    check_treatment as check_treatment,
+)
+from pipeline.prompts.splice import CONTEXT as CONTEXT, Spliced as Spliced, Splicer as Splicer

@@ -1,8 +1,11 @@
-"""The floor of a sweep: the prompt tokens that no prefix cache can save, counted without writing the prompts out.
+"""The floor of a sweep: the prompt tokens that no prefix cache can save, counted without writing
+the prompts out.
 
-The prompts of a plan are lead + window + tail (`splice.py`), and few of these are distinct: the same tails follow every date. So the prefix
-tree of millions of prompts is added up from a tree of leads, a tree of windows for each set of dates, and a tree of tails for each set of
-items. In a sorted list of prompts, what a prompt adds to the tree is what lies beyond its common prefix with the one before.
+The prompts of a plan are lead + window + tail (`splice.py`), and few of these are distinct: the
+same tails follow every date. So the prefix tree of millions of prompts is added up from a tree of
+leads, a tree of windows for each set of dates, and a tree of tails for each set of items. In a
+sorted list of prompts, what a prompt adds to the tree is what lies beyond its common prefix with
+the one before.
 """
 
 import itertools
@@ -26,7 +29,8 @@ class Floor:
     tree: int
     """Distinct prefixes: what is computed if a cache keeps single tokens."""
     blocks: int
-    """What is computed if a cache keeps whole blocks, and never the last token of a prompt, whose logits are wanted."""
+    """What is computed if a cache keeps whole blocks, and never the last token of a prompt, whose
+    logits are wanted."""
 
     def __add__(self, other: "Floor") -> "Floor":
         """Both, with nothing shared between them."""
@@ -39,7 +43,8 @@ class Prefixes:
     def __init__(self) -> None:
         """Nothing is collected yet."""
         self._parts: dict[bytes, list[tuple[int, list[Segment]]]] = {}
-        """Lead -> which windows follow it, by their number in `_windows`, and which tails follow each of those."""
+        """Lead -> which windows follow it, by their number in `_windows`, and which tails follow
+        each of those."""
         self._windows: list[list[bytes]] = []
         """Sets of windows, one for each set of dates."""
         self._wholes: list[bytes] = []
@@ -50,9 +55,14 @@ class Prefixes:
         if not date_texts:
             return
         groups: dict[tuple[bytes, int], list[Segment]] = {}
-        for item, (lead, windows, tail) in enumerate(zip(spliced.leads, spliced.windows, spliced.tails, strict=True)):
+        for item, (lead, windows, tail) in enumerate(
+            zip(spliced.leads, spliced.windows, spliced.tails, strict=True)
+        ):
             if item in spliced.whole:
-                texts = [np.array(spliced.compose(item, text)[0], dtype="<u4").tobytes() for text in date_texts]
+                texts = [
+                    np.array(spliced.compose(item, text)[0], dtype="<u4").tobytes()
+                    for text in date_texts
+                ]
                 self._wholes += texts
             elif windows.segments.keys() == {""}:
                 self._wholes.append(lead.data + tail.data)
@@ -72,8 +82,15 @@ class Prefixes:
         leads = sorted(self._parts)
         for lead, shared in zip(leads, _shared(leads), strict=True):
             counter.add_lead(len(lead) // 4, int(shared), self._parts[lead])
-        counter.add_wholes(self._wholes, [lead + window for lead in leads for window in counter.extremes(self._parts[lead])])
-        return Floor(prompt=counter.prompt, tree=counter.tree, blocks=counter.partial + block * counter.new_blocks)
+        counter.add_wholes(
+            self._wholes,
+            [lead + window for lead in leads for window in counter.extremes(self._parts[lead])],
+        )
+        return Floor(
+            prompt=counter.prompt,
+            tree=counter.tree,
+            blocks=counter.partial + block * counter.new_blocks,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +115,10 @@ class _Windows:
 
 
 class _Counter:
-    """Adds up what prompts bring to the tree; sets of windows and tails that occur again are sorted once."""
+    """Adds up what prompts bring to the tree.
+
+    Sets of windows and tails that occur again are sorted once.
+    """
 
     def __init__(self, windows: list[list[bytes]], block: int) -> None:
         self.sets, self.block = windows, block
@@ -107,7 +127,9 @@ class _Counter:
         self.tails: dict[tuple[int, ...], _Sorted] = {}
 
     def add_lead(self, lead: int, shared: int, parts: list[tuple[int, list[Segment]]]) -> None:
-        """The prompts under one lead of `lead` tokens, of which `shared` are in common with the lead before."""
+        """The prompts under one lead of `lead` tokens, of which `shared` are in common with the
+        lead before.
+        """
         merged = self._merged(tuple(number for number, _ in parts))
         starts = lead + merged.windows.shared
         starts[0] = shared
@@ -120,15 +142,26 @@ class _Counter:
                 self._ask(ends, own)
 
     def _add(self, heads: Ints, starts: Ints, tails: _Sorted) -> None:
-        """The tree under heads of some lengths, each new from its start on, that all have the same tails."""
+        """The tree under heads of some lengths, each new from its start on, that all have the same
+        tails.
+        """
         first, others = int(tails.lengths[0]), slice(1, None)
-        self.tree += int((heads + first - starts).sum()) + len(heads) * int((tails.lengths[others] - tails.shared[others]).sum())
+        self.tree += int((heads + first - starts).sum()) + len(heads) * int(
+            (tails.lengths[others] - tails.shared[others]).sum()
+        )
         self.new_blocks += int(self._new_blocks(heads + first, starts).sum())
         for length, count in zip(*np.unique(heads, return_counts=True), strict=True):
-            self.new_blocks += int(count) * int(self._new_blocks(length + tails.lengths[others], length + tails.shared[others]).sum())
+            self.new_blocks += int(count) * int(
+                self._new_blocks(
+                    length + tails.lengths[others], length + tails.shared[others]
+                ).sum()
+            )
 
     def _new_blocks(self, lengths: Ints, shared: Ints) -> Ints:
-        """Blocks of prompts that lie beyond what they share; the block of the last token is never taken from a cache."""
+        """Blocks of prompts that lie beyond what they share.
+
+        The block of the last token is never taken from a cache.
+        """
         cacheable: Ints = (lengths - 1) // self.block
         new: Ints = cacheable - np.minimum(cacheable, shared // self.block)
         return new
@@ -138,7 +171,9 @@ class _Counter:
         self.prompt += int(heads.sum()) * len(tails) + int(tails.sum()) * len(heads)
         for length, number in zip(*np.unique(heads, return_counts=True), strict=True):
             lengths = length + tails
-            self.partial += int(number) * int((lengths - self.block * ((lengths - 1) // self.block)).sum())
+            self.partial += int(number) * int(
+                (lengths - self.block * ((lengths - 1) // self.block)).sum()
+            )
 
     def add_wholes(self, wholes: list[bytes], heads: list[bytes]) -> None:
         """Prompts that were not spliced, beside the `heads` of those that were."""
@@ -181,11 +216,16 @@ def _sorted(data: list[bytes]) -> _Sorted:
 
 def _shared(ordered: list[bytes]) -> Ints:
     """(n,) tokens that each of `ordered` has in common with the one before; 0 for the first."""
-    return np.array([0, *(_common(a, b) for a, b in itertools.pairwise(ordered))][: len(ordered)], dtype=np.int64)
+    return np.array(
+        [0, *(_common(a, b) for a, b in itertools.pairwise(ordered))][: len(ordered)],
+        dtype=np.int64,
+    )
 
 
 def _shared_with(ordered: list[bytes], others: list[bytes]) -> list[int]:
-    """For each of `ordered`, the most tokens in common with one before it, or with any of the sorted `others`."""
+    """For each of `ordered`, the most tokens in common with one before it, or with any of the
+    sorted `others`.
+    """
     both = sorted([(data, 0) for data in others] + [(data, 1) for data in ordered])
     best: dict[bytes, int] = {}
     for (before, _), (data, is_mine) in itertools.pairwise(both):
@@ -203,6 +243,8 @@ def _shared_with(ordered: list[bytes], others: list[bytes]) -> list[int]:
 def _common(a: bytes, b: bytes) -> int:
     """Tokens that two sequences of 32-bit ids begin with in common."""
     length = min(len(a), len(b)) // 4
-    differs = np.frombuffer(a, dtype="<u4", count=length) != np.frombuffer(b, dtype="<u4", count=length)
+    differs = np.frombuffer(a, dtype="<u4", count=length) != np.frombuffer(
+        b, dtype="<u4", count=length
+    )
     first = int(differs.argmax()) if length else 0
     return first if length and differs[first] else length

@@ -1,8 +1,11 @@
-"""Chat templates rendered once: what a template writes around the turns is found with marks in their place, and then filled for every item.
+"""Chat templates rendered once: what a template writes around the turns is found with marks in
+their place, and then filled for every item.
 
-Rendering a chat template takes about a millisecond, and a plan has millions of prompts. But a template treats most texts as opaque: it
-writes something before, between and behind them, and may strip them. `find` learns that from two renderings with marks. Whether it holds
-for a task is proved on a sample, by rendering in full (`prompts.py`); texts that a template might look into are always rendered in full.
+Rendering a chat template takes about a millisecond, and a plan has millions of prompts. But a
+template treats most texts as opaque: it writes something before, between and behind them, and may
+strip them. `find` learns that from two renderings with marks. Whether it holds for a task is proved
+on a sample, by rendering in full (`prompts.py`); texts that a template might look into are always
+rendered in full.
 """
 
 import re
@@ -12,7 +15,8 @@ from dataclasses import dataclass
 from pipeline.prompts.variants import Message
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
-"""Characters of the private use area, which stand around a mark's number; a text that has one is rendered in full."""
+"""Characters of the private use area, which stand around a mark's number; a text that has one is
+rendered in full."""
 _BEFORE, _BEHIND = " \n", "\n "
 """White space around a mark, to see whether the template strips it."""
 _SUSPECT = re.compile(rf"[{_OPEN}{_CLOSE}]|<\||<[/\w]*(?:think|tool|function)", re.IGNORECASE)
@@ -33,20 +37,26 @@ class Skeleton:
     def fill(self, turns: Sequence[Message]) -> str:
         """The rendered conversation `turns`, which has the shape that the skeleton was found for."""
         pieces = [self.parts[0]]
-        for turn, is_stripped, part in zip(self.order, self.is_stripped, self.parts[1:], strict=True):
+        for turn, is_stripped, part in zip(
+            self.order, self.is_stripped, self.parts[1:], strict=True
+        ):
             text = turns[turn]["content"]
             pieces += (text.strip() if is_stripped else text, part)
         return "".join(pieces)
 
 
 def shape(turns: Sequence[Message]) -> tuple[object, ...]:
-    """What conversations have in common that a skeleton serves: roles, which texts are empty, and what the last assistant turn says."""
+    """What conversations have in common that a skeleton serves: roles, which texts are empty, and
+    what the last assistant turn says.
+    """
     opened = turns[-1]["content"] if turns[-1]["role"] == "assistant" else None
     return (*((turn["role"], bool(turn["content"])) for turn in turns), opened)
 
 
 def find(turns: Sequence[Message], render: Callable[[list[Message]], str]) -> Skeleton | None:
-    """The skeleton for the shape of `turns`, or None where the template does more to a text than to place and strip it."""
+    """The skeleton for the shape of `turns`, or None where the template does more to a text than to
+    place and strip it.
+    """
     places, padded = _places(turns), marked(turns, _BEFORE, _BEHIND)
     pieces = re.split(f"{_OPEN}(\\d+){_CLOSE}", render(marked(turns)))
     order, rendered = [int(number) for number in pieces[1::2]], render(padded)
@@ -58,14 +68,26 @@ def find(turns: Sequence[Message], render: Callable[[list[Message]], str]) -> Sk
 
 
 def marked(turns: Sequence[Message], before: str = "", behind: str = "") -> list[Message]:
-    """`turns` with a mark in place of every text that is not part of their shape, between `before` and `behind`."""
+    """`turns` with a mark in place of every text that is not part of their shape, between `before`
+    and `behind`.
+    """
     places = _places(turns)
-    return [{**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in places else turn for i, turn in enumerate(turns)]
+    return [
+        {**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in places else turn
+        for i, turn in enumerate(turns)
+    ]
 
 
 def _places(turns: Sequence[Message]) -> list[int]:
-    """Turns that get a mark. An assistant turn that is left open, and an empty text, are part of the shape."""
-    return [i for i, turn in enumerate(turns) if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")]
+    """Turns that get a mark.
+
+    An assistant turn that is left open, and an empty text, are part of the shape.
+    """
+    return [
+        i
+        for i, turn in enumerate(turns)
+        if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")
+    ]
 
 
 def is_opaque(turns: Sequence[Message]) -> bool:

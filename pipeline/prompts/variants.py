@@ -1,4 +1,6 @@
-"""The ways in which every item is asked: dates, controls, placebo copies, and all that is varied beside the date; and their messages."""
+"""The ways in which every item is asked: dates, controls, placebo copies, and all that is varied
+beside the date; and their messages.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -11,7 +13,13 @@ from pipeline.tasks import Prompt
 
 Message = dict[str, str]
 
-_USUAL = {"placement": "system_start", "wording": "none", "order": 0, "location": "none", "year": None}
+_USUAL = {
+    "placement": "system_start",
+    "wording": "none",
+    "order": 0,
+    "location": "none",
+    "year": None,
+}
 """What a name does not mention."""
 
 
@@ -23,13 +31,21 @@ def date_sentence(date_text: str) -> str:
 def texts(conditions: ConditionsSpec) -> dict[str, str]:
     """What the names in a sweep stand for in its prompts, so that a changed text is another sweep."""
     wordings = {f"wording {name}": WORDINGS[name] for name in conditions.wordings}
-    locations = {f"location {name}": location_sentence(name) for name in conditions.locations if name != "none"}
+    locations = {
+        f"location {name}": location_sentence(name)
+        for name in conditions.locations
+        if name != "none"
+    }
     return {"date": date_sentence("<date>"), **wordings, **locations}
 
 
 def variants(calendar: CalendarSpec, conditions: ConditionsSpec) -> list[Variant]:
-    """Every combination of the axes of a sweep: the controls first, where wanted, then each condition with its dates."""
-    others = list(itertools.product(conditions.wordings, conditions.option_orders, conditions.locations))
+    """Every combination of the axes of a sweep: the controls first, where wanted, then each
+    condition with its dates.
+    """
+    others = list(
+        itertools.product(conditions.wordings, conditions.option_orders, conditions.locations)
+    )
     controls = [_control(*other) for other in others] if calendar.control else []
     return [*controls, *_dated(calendar, conditions, others)]
 
@@ -50,12 +66,23 @@ def _control(wording: str, option_order: int, location: str) -> Variant:
     )
 
 
-def _dated(calendar: CalendarSpec, conditions: ConditionsSpec, others: list[tuple[str, int, str]]) -> Iterator[Variant]:
-    for date_format, placement, other in itertools.product(calendar.formats, conditions.placements, others):
+def _dated(
+    calendar: CalendarSpec, conditions: ConditionsSpec, others: list[tuple[str, int, str]]
+) -> Iterator[Variant]:
+    for date_format, placement, other in itertools.product(
+        calendar.formats, conditions.placements, others
+    ):
         wording, option_order, location = other
         for day in calendar.days():
             year = day.year if calendar.years else None
-            suffix = _name("", placement=placement, wording=wording, order=option_order, location=location, year=year)
+            suffix = _name(
+                "",
+                placement=placement,
+                wording=wording,
+                order=option_order,
+                location=location,
+                year=year,
+            )
             yield Variant(
                 variant=f"{date_format}:{day}{suffix}",
                 condition=date_format + suffix,
@@ -71,11 +98,15 @@ def _dated(calendar: CalendarSpec, conditions: ConditionsSpec, others: list[tupl
 
 
 def _name(first: str, **axes: object) -> str:
-    return ";".join([first, *(f"{axis}={value}" for axis, value in axes.items() if value != _USUAL[axis])])
+    return ";".join(
+        [first, *(f"{axis}={value}" for axis, value in axes.items() if value != _USUAL[axis])]
+    )
 
 
 def placebo_variants(calendar: CalendarSpec, asked: list[Variant]) -> list[str]:
-    """Names of those of `asked` that get a second copy: `placebo` dates of the first condition, or controls where none has a date."""
+    """Names of those of `asked` that get a second copy: `placebo` dates of the first condition, or
+    controls where none has a date.
+    """
     dated = [v for v in asked if v.date is not None]
     first = [v for v in dated if v.condition == dated[0].condition] or asked
     count = min(calendar.placebo, len(first))
@@ -83,13 +114,29 @@ def placebo_variants(calendar: CalendarSpec, asked: list[Variant]) -> list[str]:
 
 
 def messages(prompt: Prompt, variant: Variant, template: TemplateSpec) -> list[Message]:
-    """Chat messages of `prompt` under `variant`; a control, and a date in the template's own slot, have no date sentence."""
-    sentence = date_sentence(variant.date_text) if variant.date is not None and variant.placement != "template" else ""
-    at = {place: sentence if variant.placement == place else "" for place in ("system_start", "system_end", "user_start", "user_end")}
+    """Chat messages of `prompt` under `variant`.
+
+    A control, and a date in the template's own slot, have no date sentence.
+    """
+    sentence = (
+        date_sentence(variant.date_text)
+        if variant.date is not None and variant.placement != "template"
+        else ""
+    )
+    at = {
+        place: sentence if variant.placement == place else ""
+        for place in ("system_start", "system_end", "user_start", "user_end")
+    }
     place = location_sentence(variant.location) if variant.location != "none" else ""
-    system = _lines(at["system_start"], place, WORDINGS[variant.wording], prompt.system, at["system_end"])
+    system = _lines(
+        at["system_start"], place, WORDINGS[variant.wording], prompt.system, at["system_end"]
+    )
     user = _lines(at["user_start"], prompt.user, at["user_end"])
-    turns = [{"role": role, "content": text} for shot in prompt.shots for role, text in zip(("user", "assistant"), shot, strict=True)]
+    turns = [
+        {"role": role, "content": text}
+        for shot in prompt.shots
+        for role, text in zip(("user", "assistant"), shot, strict=True)
+    ]
     turns.append({"role": "user", "content": user})
     if prompt.prefill:
         turns.append({"role": "assistant", "content": prompt.prefill})

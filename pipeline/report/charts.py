@@ -1,6 +1,7 @@
 """Score-by-date charts as SVG text, ready to stand inside a page.
 
-Altair describes a chart and vl-convert draws it, without a browser or the network. Both are slow to import, so functions import them.
+Altair describes a chart and vl-convert draws it, without a browser or the network. Both are slow to
+import, so functions import them.
 """
 
 import datetime
@@ -11,11 +12,24 @@ from typing import Any
 
 import polars as pl
 
-COLOURS = ("#1f5fb4", "#d9600a", "#2a8a3e", "#c5283d", "#7a4fb5", "#7b4b3a", "#cf4f9f", "#5b6470", "#8a8a12", "#0e8ea3")
-"""Each stands out from white by 3 to 1 or more, as WCAG 2.2 asks of graphics (success criterion 1.4.11)."""
+COLOURS = (
+    "#1f5fb4",
+    "#d9600a",
+    "#2a8a3e",
+    "#c5283d",
+    "#7a4fb5",
+    "#7b4b3a",
+    "#cf4f9f",
+    "#5b6470",
+    "#8a8a12",
+    "#0e8ea3",
+)
+"""Each stands out from white by 3 to 1 or more, as WCAG 2.2 asks of graphics (success criterion
+1.4.11)."""
 
 MAX_MARKED_DATES = 60
-"""With more dates, marks would hide the line, and the lines of several models each other: each model then gets a strip of its own."""
+"""With more dates, marks would hide the line, and the lines of several models each other: each
+model then gets a strip of its own."""
 
 _WIDTH, _HEIGHT, _STRIP_HEIGHT = 520, 210, 58
 _LONG_SPAN_DAYS = 100
@@ -24,20 +38,28 @@ _INK, _LINE, _GRID = "#3b4250", "#9aa3b2", "#e4e7ec"
 
 
 def score_chart(panel: pl.DataFrame, colours: Mapping[str, str], unit: str, label: str) -> str:
-    """An SVG of scores over dates: lines for models, a dashed level for each control, hollow marks for placebo copies.
+    """An SVG of scores over dates: lines for models, a dashed level for each control, hollow marks
+    for placebo copies.
 
     Args:
-        panel: `label` (of the model), `date` (null for the control), `replicate`, `score`, of one condition; a null score leaves a gap.
-        colours: colour of each label.
-        unit: title of the score axis.
-        label: what the chart shows, for readers who do not see it.
+        panel: `label` (of the model), `date` (null for the control), `replicate`, `score`, of one
+            condition; a null score leaves a gap. colours: colour of each label. unit: title of the
+            score axis. label: what the chart shows, for readers who do not see it.
     """
     import vl_convert
 
     labels = sorted(set(panel["label"]))
     is_crowded = len(labels) > 1 and _dates(panel).len() > MAX_MARKED_DATES
-    chart = _strips(panel, labels, colours) if is_crowded else _lines(panel, colours, _y(unit), _x(_dates(panel)), _HEIGHT)
-    spec = chart.properties(background="#ffffff", padding=4).configure(**_theme()).to_dict(validate=False)
+    chart = (
+        _strips(panel, labels, colours)
+        if is_crowded
+        else _lines(panel, colours, _y(unit), _x(_dates(panel)), _HEIGHT)
+    )
+    spec = (
+        chart.properties(background="#ffffff", padding=4)
+        .configure(**_theme())
+        .to_dict(validate=False)
+    )
     return _inline(vl_convert.vegalite_to_svg(spec), label)
 
 
@@ -51,27 +73,49 @@ def _lines(panel: pl.DataFrame, colours: Mapping[str, str], y: Any, x: Any, heig
 
     dated = panel.filter(pl.col("date").is_not_null())
     sweep, copies = dated.filter(pl.col("replicate") == 0), dated.filter(pl.col("replicate") > 0)
-    control = panel.filter(pl.col("date").is_null() & (pl.col("replicate") == 0) & pl.col("score").is_not_null())
-    colour = alt.Color("label:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
+    control = panel.filter(
+        pl.col("date").is_null() & (pl.col("replicate") == 0) & pl.col("score").is_not_null()
+    )
+    colour = alt.Color(
+        "label:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
+    )
     is_marked = _dates(panel).len() <= MAX_MARKED_DATES
     layers: list[Any] = []
     if control.height:
-        layers.append(_chart(control).mark_rule(strokeDash=[5, 4], strokeWidth=1.3, opacity=0.8).encode(y=y, color=colour))
+        layers.append(
+            _chart(control)
+            .mark_rule(strokeDash=[5, 4], strokeWidth=1.3, opacity=0.8)
+            .encode(y=y, color=colour)
+        )
     # A gap in the scores is a gap in the line, never a bridge over it.
-    line = _chart(sweep).mark_line(strokeWidth=1.4 if is_marked else 1, invalid="break-paths-filter-domains")
+    line = _chart(sweep).mark_line(
+        strokeWidth=1.4 if is_marked else 1, invalid="break-paths-filter-domains"
+    )
     layers.append(line.encode(x=x, y=y, color=colour))
     if is_marked:
-        layers.append(_chart(sweep).mark_point(filled=True, size=26, opacity=1).encode(x=x, y=y, color=colour))
+        layers.append(
+            _chart(sweep).mark_point(filled=True, size=26, opacity=1).encode(x=x, y=y, color=colour)
+        )
     if copies.height:  # larger and hollow, so that each rings the mark that it repeats
-        layers.append(_chart(copies).mark_point(filled=False, size=62, opacity=1, strokeWidth=1.3).encode(x=x, y=y, color=colour))
+        layers.append(
+            _chart(copies)
+            .mark_point(filled=False, size=62, opacity=1, strokeWidth=1.3)
+            .encode(x=x, y=y, color=colour)
+        )
     return alt.layer(*layers).properties(width=_WIDTH, height=height)
 
 
 def _strips(panel: pl.DataFrame, labels: list[str], colours: Mapping[str, str]) -> Any:
-    """One plot below the other for each model, all with the same number of points from bottom to top, so that swings compare."""
+    """One plot below the other for each model, all with the same number of points from bottom to
+    top, so that swings compare.
+    """
     import altair as alt
 
-    spans = panel.group_by("label").agg(low=pl.col("score").min(), high=pl.col("score").max()).drop_nulls()
+    spans = (
+        panel.group_by("label")
+        .agg(low=pl.col("score").min(), high=pl.col("score").max())
+        .drop_nulls()
+    )
     half = max(((high - low) / 2 for _, low, high in spans.iter_rows()), default=0.0) * 1.05 or 1.0
     middle = {label: (low + high) / 2 for label, low, high in spans.iter_rows()}
     days, plots = _dates(panel), []
@@ -79,41 +123,79 @@ def _strips(panel: pl.DataFrame, labels: list[str], colours: Mapping[str, str]) 
         centre = middle.get(label, 50.0)
         y = _y("", (centre - half, centre + half))
         x = _x(days, is_labelled=label == labels[-1])
-        title = alt.Title(label, anchor="start", color=colours[label], fontSize=12, fontWeight="bold", offset=4)
+        title = alt.Title(
+            label, anchor="start", color=colours[label], fontSize=12, fontWeight="bold", offset=4
+        )
         plots.append(
-            _lines(panel.filter(pl.col("label") == label), colours, y, x, max(_STRIP_HEIGHT, _HEIGHT // len(labels))).properties(
-                title=title
-            )
+            _lines(
+                panel.filter(pl.col("label") == label),
+                colours,
+                y,
+                x,
+                max(_STRIP_HEIGHT, _HEIGHT // len(labels)),
+            ).properties(title=title)
         )
     return alt.vconcat(*plots, spacing=6)
 
 
 def _chart(frame: pl.DataFrame) -> Any:
-    """A chart without marks that carries the frame's rows; dates as ISO text, which is read as UTC."""
+    """A chart without marks that carries the frame's rows.
+
+    Dates as ISO text, which is read as UTC.
+    """
     import altair as alt
 
-    rows = frame.sort("label", "date", "replicate").select("label", "score", pl.col("date").dt.to_string("%Y-%m-%d"))
+    rows = frame.sort("label", "date", "replicate").select(
+        "label", "score", pl.col("date").dt.to_string("%Y-%m-%d")
+    )
     return alt.Chart(alt.InlineData(values=rows.to_dicts()))
 
 
 def _x(days: pl.Series, *, is_labelled: bool = True) -> Any:
-    """The date axis. It is in UTC: in local time, machines west of Greenwich would draw each date a day early."""
+    """The date axis. It is in UTC: in local time, machines west of Greenwich would draw each date a
+    day early.
+    """
     import altair as alt
 
     ends: list[datetime.date] = [days[0], days[-1]] if days.len() else []
     span = (ends[1] - ends[0]).days if ends else 0
     form = "%-d %b" if span < _LONG_SPAN_DAYS else "%b" if ends[0].year == ends[1].year else "%b %Y"
-    few = [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in days] if days.len() <= 4 else alt.Undefined
-    axis = alt.Axis(format=form, title=None, grid=False, labelOverlap=True, labels=is_labelled, ticks=is_labelled, tickCount=12, values=few)
-    return alt.X("date:T", scale=alt.Scale(type="utc", padding=10 if days.len() <= MAX_MARKED_DATES else 0), axis=axis)
+    few = (
+        [alt.DateTime(year=d.year, month=d.month, date=d.day, utc=True) for d in days]
+        if days.len() <= 4
+        else alt.Undefined
+    )
+    axis = alt.Axis(
+        format=form,
+        title=None,
+        grid=False,
+        labelOverlap=True,
+        labels=is_labelled,
+        ticks=is_labelled,
+        tickCount=12,
+        values=few,
+    )
+    return alt.X(
+        "date:T",
+        scale=alt.Scale(type="utc", padding=10 if days.len() <= MAX_MARKED_DATES else 0),
+        axis=axis,
+    )
 
 
 def _y(unit: str, domain: tuple[float, float] | None = None) -> Any:
-    """The score axis, on the range of the data or on `domain`, not from 0: what a date does is far smaller than the score."""
+    """The score axis, on the range of the data or on `domain`, not from 0: what a date does is far
+    smaller than the score.
+    """
     import altair as alt
 
-    scale = alt.Scale(domain=list(domain), nice=False, zero=False) if domain else alt.Scale(zero=False, nice=True, padding=8)
-    return alt.Y("score:Q", scale=scale, axis=alt.Axis(title=unit or None, tickCount=3 if domain else 5))
+    scale = (
+        alt.Scale(domain=list(domain), nice=False, zero=False)
+        if domain
+        else alt.Scale(zero=False, nice=True, padding=8)
+    )
+    return alt.Y(
+        "score:Q", scale=scale, axis=alt.Axis(title=unit or None, tickCount=3 if domain else 5)
+    )
 
 
 def _theme() -> dict[str, Any]:
@@ -135,5 +217,8 @@ def _inline(svg: str, label: str) -> str:
     """The SVG with a width that follows the page, and a text for readers who do not see it."""
     box = re.search(r'viewBox="([^"]+)"', svg)
     view = box.group(1) if box else f"0 0 {_WIDTH} {_HEIGHT}"
-    head = f'<svg class="chart" viewBox="{view}" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(label)}">'
+    head = (
+        f'<svg class="chart" viewBox="{view}" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{escape(label)}">'
+    )
     return re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)

@@ -21,14 +21,25 @@ def is_undated(by_date: pl.DataFrame) -> bool:
 def lead(by_date: pl.DataFrame) -> str:
     """What a sweep without dates asked, in a sentence."""
     num_conditions = by_date["condition"].n_unique()
-    asked = f"{count(by_date['model'].n_unique(), 'model')}, {count(by_date['task'].n_unique(), 'task')}, no dates"
-    return f"{asked}: every item was asked without a date{f', under {num_conditions} conditions' if num_conditions > 1 else ''}."
+    asked = (
+        f"{count(by_date['model'].n_unique(), 'model')}, "
+        f"{count(by_date['task'].n_unique(), 'task')}, no dates"
+    )
+    return (
+        f"{asked}: every item was asked without a "
+        f"date{f', under {num_conditions} conditions' if num_conditions > 1 else ''}."
+    )
 
 
 def cards(found: pl.DataFrame, names: wording.Names) -> Iterator[dict[str, str]]:
-    """For each model of a sweep without dates, its largest delta in words; none where nothing was varied."""
+    """For each model of a sweep without dates, its largest delta in words.
+
+    None where nothing was varied.
+    """
     for _, mine in found.group_by("model", "engine", maintain_order=True):
-        row = mine.sort("delta", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
+        row = mine.sort("delta", descending=True, nulls_last=True, maintain_order=True).row(
+            0, named=True
+        )
         yield {
             "model": names.model(row),
             "sentence": wording.spread_sentence(row, names.scored(row)),
@@ -55,19 +66,27 @@ def spread_row(row: Row, names: wording.Names) -> dict[str, Any]:
         "model": names.model(row),
         "task": names.scored(row),
         "axis": Cell(text=wording.AXIS_TITLES[axis], note=wording.held(row["held"])),
-        "num_values": Cell(text=f"{row['num_values']:,}", note=f"over {count(row['num_dates'], 'date')}" if row["num_dates"] else ""),
+        "num_values": Cell(
+            text=f"{row['num_values']:,}",
+            note=f"over {count(row['num_dates'], 'date')}" if row["num_dates"] else "",
+        ),
         "mean": number(row["mean"]),
         "sd": number(row["sd"]),
         "cv": wording.DASH if row["cv_percent"] is None else f"{row['cv_percent']:.2f}%",
         "worst": Cell(text=number(row["worst"]), note=value["worst"]),
         "best": Cell(text=number(row["best"]), note=value["best"]),
         "delta": number(row["delta"]),
-        "chance": Cell(text=number(row["chance_delta"]), note="" if chance_95 is None else f"95%: {number(chance_95)}"),
+        "chance": Cell(
+            text=number(row["chance_delta"]),
+            note="" if chance_95 is None else f"95%: {number(chance_95)}",
+        ),
         "placebo": wording.percent(row["placebo_flip_percent"]),
     }
 
 
-def score_rows(tables: Mapping[str, pl.DataFrame], names: wording.Names) -> Iterator[dict[str, Any]]:
+def score_rows(
+    tables: Mapping[str, pl.DataFrame], names: wording.Names
+) -> Iterator[dict[str, Any]]:
     """Rows of the score table of a sweep without dates, one for each series and condition."""
     key = [*SERIES_KEY, "condition"]
     rates = {

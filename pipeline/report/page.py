@@ -15,7 +15,8 @@ MAX_FLIPS_SHOWN = 40
 """Rows of the flip table on the page; the CSV has all."""
 
 MAX_GAUGE = 4.0
-"""A delta further out, in multiples of the 95th percentile of chance, is drawn at the end of its gauge."""
+"""A delta further out, in multiples of the 95th percentile of chance, is drawn at the end of its
+gauge."""
 
 MAX_PANELS = 24
 """Charts on the page, of the first conditions; `by_date.csv` has the numbers of all."""
@@ -23,7 +24,10 @@ MAX_PANELS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """A delta beside what chance gives, in percent of the gauge's width. The band of chance is equally long in all rows."""
+    """A delta beside what chance gives, in percent of the gauge's width.
+
+    The band of chance is equally long in all rows.
+    """
 
     delta: float
     chance: float
@@ -32,12 +36,20 @@ class Gauge:
 
 
 def html(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> str:
-    """The text of the report. Every value is escaped by the template; only the charts go in as they are."""
+    """The text of the report.
+
+    Every value is escaped by the template; only the charts go in as they are.
+    """
     import jinja2
 
     folder = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(
-        loader=folder, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        loader=folder,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template("template.html").render(**_context(tables, provenance))
 
@@ -45,8 +57,14 @@ def html(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> str:
 def _context(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> dict[str, Any]:
     """Everything that the template names."""
     found, by_date = tables["deltas"], tables["by_date"]
-    names = wording.Names(pl.concat([found.select(*SERIES_KEY, *AXES), by_date.select(*SERIES_KEY, *AXES)]))
-    colours, panel_keys, beside = _colours(by_date, names), _panel_keys(by_date), conditions.beside_the_date(tables)
+    names = wording.Names(
+        pl.concat([found.select(*SERIES_KEY, *AXES), by_date.select(*SERIES_KEY, *AXES)])
+    )
+    colours, panel_keys, beside = (
+        _colours(by_date, names),
+        _panel_keys(by_date),
+        conditions.beside_the_date(tables),
+    )
     return {
         "provenance": provenance,
         **_opening(tables, names),
@@ -68,9 +86,16 @@ def _context(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> dict
 
 
 def _opening(tables: Mapping[str, pl.DataFrame], names: wording.Names) -> dict[str, Any]:
-    """The first screen: the lead, a card for each model, and for a sweep without dates the scores in place of the deltas."""
+    """The first screen: the lead, a card for each model, and for a sweep without dates the scores
+    in place of the deltas.
+    """
     if not conditions.is_undated(tables["by_date"]):
-        return {"lead": _lead(tables["deltas"]), "headlines": list(_headlines(tables["deltas"], names)), "scores": [], "num_scores": 0}
+        return {
+            "lead": _lead(tables["deltas"]),
+            "headlines": list(_headlines(tables["deltas"], names)),
+            "scores": [],
+            "num_scores": 0,
+        }
     scores = list(conditions.score_rows(tables, names))
     return {
         "lead": conditions.lead(tables["by_date"]),
@@ -82,25 +107,43 @@ def _opening(tables: Mapping[str, pl.DataFrame], names: wording.Names) -> dict[s
 
 def _lead(found: pl.DataFrame) -> str:
     """What was swept and how many deltas are more than chance, in one sentence or two."""
-    num_dates, num_conditions = max(found["num_dates"].to_list(), default=0), found["condition"].n_unique()
-    swept = f"{count(found['model'].n_unique(), 'model')}, {count(found['task'].n_unique(), 'task')}, {count(num_dates, 'date')}"
+    num_dates, num_conditions = (
+        max(found["num_dates"].to_list(), default=0),
+        found["condition"].n_unique(),
+    )
+    swept = (
+        f"{count(found['model'].n_unique(), 'model')}, "
+        f"{count(found['task'].n_unique(), 'task')}, {count(num_dates, 'date')}"
+    )
     swept += f" under {num_conditions} conditions." if num_conditions > 1 else "."
     num_tested = found["p_value"].drop_nulls().len()
     if not num_tested:
         return f"{swept} No delta could be tested."
     num_more = (found["verdict"] == deltas.MORE).sum()
     if num_tested == 1:
-        return f"{swept} The delta between worst and best date is {'more than' if num_more else 'within what'} chance gives."
-    share, verb = ("None", "is") if num_more == 0 else (f"{num_more}", "is" if num_more == 1 else "are")
+        return (
+            f"{swept} The delta between worst and best date is "
+            f"{'more than' if num_more else 'within what'} chance gives."
+        )
+    share, verb = (
+        ("None", "is") if num_more == 0 else (f"{num_more}", "is" if num_more == 1 else "are")
+    )
     return f"{swept} {share} of {num_tested} worst-to-best deltas {verb} more than chance gives."
 
 
 def _headlines(found: pl.DataFrame, names: wording.Names) -> Iterator[dict[str, str]]:
-    """For each model, its largest delta in words, of those that are more than chance if there are any, and how many are."""
+    """For each model, its largest delta in words, of those that are more than chance if there are
+    any, and how many are.
+    """
     for _, mine in found.group_by("model", "engine", maintain_order=True):
         is_more = pl.col("verdict") == deltas.MORE
-        row = mine.sort(is_more, "delta", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
-        num_tested, num_more = mine["p_value"].drop_nulls().len(), int((mine["verdict"] == deltas.MORE).sum())
+        row = mine.sort(
+            is_more, "delta", descending=True, nulls_last=True, maintain_order=True
+        ).row(0, named=True)
+        num_tested, num_more = (
+            mine["p_value"].drop_nulls().len(),
+            int((mine["verdict"] == deltas.MORE).sum()),
+        )
         yield {
             "model": names.model(row),
             "sentence": wording.delta_sentence(row, names.series(row)),
@@ -117,7 +160,10 @@ def _tally(num_tested: int, num_more: int) -> str:
         return ""
     if num_more == 0:
         return f"None of its {num_tested} deltas is more than chance; this is the largest."
-    return f"{num_more} of its {num_tested} deltas {'is' if num_more == 1 else 'are'} more than chance; this is the largest of them."
+    return (
+        f"{num_more} of its {num_tested} deltas {'is' if num_more == 1 else 'are'} more than "
+        "chance; this is the largest of them."
+    )
 
 
 def _kind(row: Row) -> str:
@@ -125,7 +171,9 @@ def _kind(row: Row) -> str:
 
 
 def _longest(found: pl.DataFrame) -> float:
-    """Right end of the gauges, in multiples of the 95th percentile of chance: just beyond the largest delta, up to a bound."""
+    """Right end of the gauges, in multiples of the 95th percentile of chance: just beyond the
+    largest delta, up to a bound.
+    """
     tested = found.filter(pl.col("chance_delta_95") > 0)
     ratios = (tested["delta"] / tested["chance_delta_95"]).to_list()
     return min(max(ratios, default=1.0), MAX_GAUGE) * 1.05 if ratios else 1.0
@@ -136,17 +184,25 @@ def _delta_row(row: Row, names: wording.Names, longest: float) -> dict[str, Any]
     text = wording.number
     return {
         "model": names.model(row),
-        "task": Cell(text=names.series(row), note=f"{count(row['num_items'], 'item')}, {count(row['num_dates'], 'date')}"),
+        "task": Cell(
+            text=names.series(row),
+            note=f"{count(row['num_items'], 'item')}, {count(row['num_dates'], 'date')}",
+        ),
         "worst": Cell(text=text(row["worst"]), note=wording.day(row["worst_date"])),
         "best": Cell(text=text(row["best"]), note=wording.day(row["best_date"])),
         "delta": text(row["delta"]),
         "chance": Cell(
-            text=text(row["chance_delta"]), note="" if row["chance_delta_95"] is None else f"95%: {text(row['chance_delta_95'])}"
+            text=text(row["chance_delta"]),
+            note="" if row["chance_delta_95"] is None else f"95%: {text(row['chance_delta_95'])}",
         ),
         "gauge": _gauge(row, longest),
-        "verdict": Cell(text=row["verdict"], note=wording.p_phrase(row["p_value_holm"]), kind=_kind(row)),
+        "verdict": Cell(
+            text=row["verdict"], note=wording.p_phrase(row["p_value_holm"]), kind=_kind(row)
+        ),
         "control": text(row["control"]),
-        "mean": Cell(text=text(row["mean"]), note="" if row["sd"] is None else f"sd {text(row['sd'])}"),
+        "mean": Cell(
+            text=text(row["mean"]), note="" if row["sd"] is None else f"sd {text(row['sd'])}"
+        ),
         "placebo": wording.percent(row["placebo_flip_percent"]),
         "no_answer": _no_answer(row),
     }
@@ -155,7 +211,10 @@ def _delta_row(row: Row, names: wording.Names, longest: float) -> dict[str, Any]
 def _no_answer(row: Row) -> Cell:
     """How many answers on the dates are missing, and the most on one of them."""
     share, most = row["no_answer_percent"], row["no_answer_percent_max"]
-    return Cell(text=wording.percent(share), note=f"max {wording.percent(most)}" if share and most > share else "")
+    return Cell(
+        text=wording.percent(share),
+        note=f"max {wording.percent(most)}" if share and most > share else "",
+    )
 
 
 def _gauge(row: Row, longest: float) -> Gauge | None:
@@ -163,39 +222,67 @@ def _gauge(row: Row, longest: float) -> Gauge | None:
     if not row["chance_delta_95"]:
         return None
     full = longest * row["chance_delta_95"] / 100
-    delta, chance, chance_95 = (min(100.0, round(row[name] / full, 2)) for name in ("delta", "chance_delta", "chance_delta_95"))
-    return Gauge(delta=delta, chance=chance, chance_95=chance_95, is_more=row["verdict"] == deltas.MORE)
+    delta, chance, chance_95 = (
+        min(100.0, round(row[name] / full, 2))
+        for name in ("delta", "chance_delta", "chance_delta_95")
+    )
+    return Gauge(
+        delta=delta, chance=chance, chance_95=chance_95, is_more=row["verdict"] == deltas.MORE
+    )
 
 
 def _colours(by_date: pl.DataFrame, names: wording.Names) -> dict[str, str]:
     """Label of each model -> colour."""
     pairs = by_date.select("model", "engine").unique().sort("model", "engine").iter_rows(named=True)
-    return {names.model(row): charts.COLOURS[i % len(charts.COLOURS)] for i, row in enumerate(pairs)}
+    return {
+        names.model(row): charts.COLOURS[i % len(charts.COLOURS)] for i, row in enumerate(pairs)
+    }
 
 
 def _panel_keys(by_date: pl.DataFrame) -> list[dict[str, Any]]:
     """What each chart shows: a task, style, metric and condition that has dates."""
     key = ["task", "style", "metric", "condition", *AXES]
-    return by_date.drop_nulls("date").select(key).unique().sort("task", "style", "metric", *AXES).to_dicts()
+    return (
+        by_date.drop_nulls("date")
+        .select(key)
+        .unique()
+        .sort("task", "style", "metric", *AXES)
+        .to_dicts()
+    )
 
 
-def _panel(by_date: pl.DataFrame, one: Row, names: wording.Names, colours: Mapping[str, str]) -> dict[str, str]:
+def _panel(
+    by_date: pl.DataFrame, one: Row, names: wording.Names, colours: Mapping[str, str]
+) -> dict[str, str]:
     """A title and a chart; the control is that of the condition."""
     mine = [pl.col(name) == one[name] for name in ("task", "style", "metric")]
-    same_prompt = pl.all_horizontal(pl.col(name) == one[name] for name in ("wording", "option_order", "location"))
-    series = by_date.filter(*mine, (pl.col("condition") == one["condition"]) | (pl.col("date").is_null() & same_prompt))
+    same_prompt = pl.all_horizontal(
+        pl.col(name) == one[name] for name in ("wording", "option_order", "location")
+    )
+    series = by_date.filter(
+        *mine, (pl.col("condition") == one["condition"]) | (pl.col("date").is_null() & same_prompt)
+    )
     labels = [names.model(row) for row in series.select("model", "engine").iter_rows(named=True)]
     panel = series.with_columns(label=pl.Series(labels, dtype=pl.String))
     title = names.series(one)
-    svg = charts.score_chart(panel, colours, wording.score_axis(one["metric"]), f"{title} by date. {_spoken(panel)}")
+    svg = charts.score_chart(
+        panel, colours, wording.score_axis(one["metric"]), f"{title} by date. {_spoken(panel)}"
+    )
     return {"title": title, "svg": svg}
 
 
 def _spoken(panel: pl.DataFrame) -> str:
     """The ranges of a chart in words."""
-    sweep = panel.filter(pl.col("date").is_not_null() & (pl.col("replicate") == 0)).sort("label", "date")
-    ranges = sweep.group_by("label", maintain_order=True).agg(low=pl.col("score").min(), high=pl.col("score").max())
-    return " ".join(f"{label}: {wording.number(low)} to {wording.number(high)}." for label, low, high in ranges.iter_rows())
+    sweep = panel.filter(pl.col("date").is_not_null() & (pl.col("replicate") == 0)).sort(
+        "label", "date"
+    )
+    ranges = sweep.group_by("label", maintain_order=True).agg(
+        low=pl.col("score").min(), high=pl.col("score").max()
+    )
+    return " ".join(
+        f"{label}: {wording.number(low)} to {wording.number(high)}."
+        for label, low, high in ranges.iter_rows()
+    )
 
 
 def _unread(by_date: pl.DataFrame) -> pl.DataFrame:
@@ -207,14 +294,24 @@ def _unread(by_date: pl.DataFrame) -> pl.DataFrame:
 def _unread_row(row: Row, names: wording.Names) -> dict[str, Any]:
     """One row of the table of answers that were not scored as usual."""
     shares = {
-        name.removeprefix("num_"): Cell(text=wording.percent(100 * row[name] / row["num_items"]), note=f"{row[name]:,}")
+        name.removeprefix("num_"): Cell(
+            text=wording.percent(100 * row[name] / row["num_items"]), note=f"{row[name]:,}"
+        )
         for name in ("num_no_answer", "num_timeout", "num_failed")
     }
-    return {"model": names.model(row), "task": names.scored(row), "answers": f"{row['num_items']:,}", **shares}
+    return {
+        "model": names.model(row),
+        "task": names.scored(row),
+        "answers": f"{row['num_items']:,}",
+        **shares,
+    }
 
 
 def _dated_rates(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The flip rates of conditions that have dates; a control's noise floor stands beside its score."""
+    """The flip rates of conditions that have dates.
+
+    A control's noise floor stands beside its score.
+    """
     found = tables.get("flip_rates", pl.DataFrame())
     return found.filter(pl.col("num_dates") > 0) if found.height else found
 
@@ -227,12 +324,14 @@ def _rate_row(row: Row, names: wording.Names) -> dict[str, Any]:
         "model": names.model(row),
         "task": names.task(row),
         "flipping": Cell(
-            text=wording.percent(row["flipping_percent"]), note=f"{row['num_flipping']:,} of {row['num_items']:,}, 95%: {low} to {high}"
+            text=wording.percent(row["flipping_percent"]),
+            note=f"{row['num_flipping']:,} of {row['num_items']:,}, 95%: {low} to {high}",
         ),
         "pairs": wording.percent(row["pair_flip_percent"]),
         "placebo": Cell(
             text=wording.percent(row["placebo_flip_percent"]),
-            note=f"{row['num_placebo_pairs']:,} pairs, 95%: at most {wording.percent(row['placebo_flip_percent_high'])}"
+            note=f"{row['num_placebo_pairs']:,} pairs, 95%: at most "
+            f"{wording.percent(row['placebo_flip_percent_high'])}"
             if some
             else "not asked",
         ),
@@ -249,7 +348,12 @@ def _shown_flips(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     key = [*SERIES_KEY, *AXES]
     per_run = max(1, MAX_FLIPS_SHOWN // flips.select(key).n_unique())
     undecided = (pl.col("right_percent") - 50).abs()
-    return flips.sort(*key, undecided, "item_id", nulls_last=True).group_by(key, maintain_order=True).head(per_run).head(MAX_FLIPS_SHOWN)
+    return (
+        flips.sort(*key, undecided, "item_id", nulls_last=True)
+        .group_by(key, maintain_order=True)
+        .head(per_run)
+        .head(MAX_FLIPS_SHOWN)
+    )
 
 
 def _flip_row(row: Row, names: wording.Names) -> dict[str, Any]:
@@ -265,7 +369,10 @@ def _flip_row(row: Row, names: wording.Names) -> dict[str, Any]:
         "item": Cell(text=row["item_id"], note=row["group"] or ""),
         "right": right,
         "target": wording.clipped(row["target"]),
-        "common": Cell(text=wording.clipped(row["common_answer"]), note=count(row["num_answers"], "distinct answer")),
+        "common": Cell(
+            text=wording.clipped(row["common_answer"]),
+            note=count(row["num_answers"], "distinct answer"),
+        ),
         "a": Cell(text=wording.clipped(row["answer_a"]), note=wording.day(row["date_a"])),
         "b": Cell(text=wording.clipped(row["answer_b"]), note=wording.day(row["date_b"])),
     }

@@ -1,4 +1,6 @@
-"""The words and numbers that the report and the terminal share: names, formats, the headline of a delta."""
+"""The words and numbers that the report and the terminal share: names, formats, the headline of a
+delta.
+"""
 
 import datetime
 from collections.abc import Mapping
@@ -32,8 +34,15 @@ def p_value(value: float | None) -> str:
 
 
 def p_phrase(value: float | None) -> str:
-    """As in `p = 0.010` or `p < 0.001`, which does not break at the end of a line; empty for None."""
-    return "" if value is None else f"p\u00a0= {p_value(value)}".replace("= <", "< ").replace(" ", "\u00a0")
+    """As in `p = 0.010` or `p < 0.001`, which does not break at the end of a line.
+
+    Empty for None.
+    """
+    return (
+        ""
+        if value is None
+        else f"p\u00a0= {p_value(value)}".replace("= <", "< ").replace(" ", "\u00a0")
+    )
 
 
 def day(value: datetime.date | None) -> str:
@@ -47,7 +56,10 @@ def day_in_words(value: datetime.date) -> str:
 
 
 def clipped(text: str | None, length: int = 80) -> str:
-    """`text` on one line and at most `length` characters long; says so when it was longer or empty."""
+    """`text` on one line and at most `length` characters long.
+
+    Says so when it was longer or empty.
+    """
     if text is None:
         return DASH
     line = " ".join(text.split())
@@ -90,7 +102,12 @@ AXIS_TITLES = {
 }
 """What an axis is called where it is what varies."""
 
-_AXIS_WORDS = {"placement": "placement ", "wording": "wording ", "option_order": "order ", "location": "location "}
+_AXIS_WORDS = {
+    "placement": "placement ",
+    "wording": "wording ",
+    "option_order": "order ",
+    "location": "location ",
+}
 """What stands before the value of an axis that does not speak for itself."""
 
 
@@ -100,7 +117,9 @@ def axis_value(axis: str, value: object) -> str:
 
 
 def held(condition: str) -> str:
-    """What stays the same, from the column `held` of the table `conditions`: `no date, wording helpful` for `control;wording=helpful`."""
+    """What stays the same, from the column `held` of the table `conditions`: `no date, wording
+    helpful` for `control;wording=helpful`.
+    """
     first, *others = condition.split(";")
     named = {"control": "no date", "dated": "with a date"}.get(first, first)
     return ", ".join([named, *others]).replace("=", " ").replace("_", " ")
@@ -110,7 +129,10 @@ class Names:
     """Names for the rows of a run's tables, no longer than telling them apart needs."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        """`frame` has `SERIES_KEY` and `AXES`, for all rows that are to be named; controls count only where nothing has a date."""
+        """`frame` has `SERIES_KEY` and `AXES`, for all rows that are to be named.
+
+        Controls count only where nothing has a date.
+        """
         dated = frame.filter(pl.col("date_format") != "")
         named = dated if dated.height else frame
         metrics_of = named.group_by("task", "style").agg(pl.col("metric").n_unique())
@@ -119,7 +141,9 @@ class Names:
 
     def model(self, row: Mapping[str, Any]) -> str:
         """The model, and its engine setting where the run has several."""
-        return f"{row['model']} ({row['engine']})" if "engine" in self._several else str(row["model"])
+        return (
+            f"{row['model']} ({row['engine']})" if "engine" in self._several else str(row["model"])
+        )
 
     def task(self, row: Mapping[str, Any]) -> str:
         """The task, and its style and condition where the run has several."""
@@ -127,7 +151,9 @@ class Names:
 
     def scored(self, row: Mapping[str, Any]) -> str:
         """The task, the metric, and the style where the run has several."""
-        return ", ".join([f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._style(row)])
+        return ", ".join(
+            [f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._style(row)]
+        )
 
     def series(self, row: Mapping[str, Any]) -> str:
         """The task, the metric, and the style and condition where the run has several."""
@@ -135,7 +161,11 @@ class Names:
 
     def short(self, row: Mapping[str, Any], *, with_condition: bool = True) -> str:
         """The task's own name, and the metric where the task has several."""
-        scored = f"{row['task']} {row['metric']}" if self._has_metrics[row["task"], row["style"]] > 1 else str(row["task"])
+        scored = (
+            f"{row['task']} {row['metric']}"
+            if self._has_metrics[row["task"], row["style"]] > 1
+            else str(row["task"])
+        )
         return ", ".join([scored, *self._style(row), *(self._axes(row) if with_condition else [])])
 
     def condition(self, row: Mapping[str, Any]) -> str:
@@ -146,7 +176,11 @@ class Names:
         return [str(row["style"]).replace("_", " ")] if "style" in self._several else []
 
     def _axes(self, row: Mapping[str, Any]) -> list[str]:
-        return [axis_value(axis, row[axis]) for axis in AXES if axis in self._several and row[axis] not in (None, "")]
+        return [
+            axis_value(axis, row[axis])
+            for axis in AXES
+            if axis in self._several and row[axis] not in (None, "")
+        ]
 
 
 def delta_sentence(row: Mapping[str, Any], name: str) -> str:
@@ -154,13 +188,22 @@ def delta_sentence(row: Mapping[str, Any], name: str) -> str:
     if row["verdict"] == NO_SCORE:
         return f"{name}: nothing could be scored."
     if row["verdict"] == TOO_FEW:
-        return f"{name}: {number(row['best'])} on {day_in_words(row['best_date'])}, the only date. A delta needs two."
+        return (
+            f"{name}: {number(row['best'])} on {day_in_words(row['best_date'])}, the only "
+            "date. A delta needs two."
+        )
     if row["delta"] == 0:
-        return f"{name}: {number(row['best'])} on every one of {row['num_dates']} dates. The date changes nothing here."
+        return (
+            f"{name}: {number(row['best'])} on every one of {row['num_dates']} dates. The date "
+            "changes nothing here."
+        )
     return (
-        f"{name}: {number(row['worst'])} on the worst date ({day_in_words(row['worst_date'])}), {number(row['best'])} on the best "
-        f"({day_in_words(row['best_date'])}), a delta of {number(row['delta'])} points. Chance alone gives about "
-        f"{number(row['chance_delta'])}, and 95 times in 100 at most {number(row['chance_delta_95'])}."
+        f"{name}: {number(row['worst'])} on the worst date "
+        f"({day_in_words(row['worst_date'])}), {number(row['best'])} on the best "
+        f"({day_in_words(row['best_date'])}), a delta of {number(row['delta'])} points. "
+        "Chance alone gives about "
+        f"{number(row['chance_delta'])}, and 95 times in 100 at most "
+        f"{number(row['chance_delta_95'])}."
     )
 
 
@@ -176,12 +219,18 @@ def conclusion(row: Mapping[str, Any]) -> str:
 
 def noise_floor(row: Mapping[str, Any]) -> str:
     """What a row of the table `deltas` or `conditions` says about the engine's own noise."""
-    share, what = row["placebo_flip_percent"], "date" if row.get("axis", "date") == "date" else "prompt"
+    share, what = (
+        row["placebo_flip_percent"],
+        "date" if row.get("axis", "date") == "date" else "prompt",
+    )
     if share is None:
         return f"The engine's own noise was not measured: no {what} was asked twice."
     if share == 0:
         return f"The same {what} asked again gave the same outcomes."
-    return f"The same {what} asked again flips {percent(share)} of outcomes: so much is the engine's own noise."
+    return (
+        f"The same {what} asked again flips {percent(share)} of outcomes: so much is the "
+        "engine's own noise."
+    )
 
 
 def spread_sentence(row: Mapping[str, Any], name: str) -> str:
@@ -189,9 +238,18 @@ def spread_sentence(row: Mapping[str, Any], name: str) -> str:
     axis = row["axis"]
     if row["delta"] is None:
         return f"{name}: nothing could be scored."
-    ends = ", ".join(f"{number(row[end])} with {axis_value(axis, row[f'{end}_value'])}" for end in ("worst", "best"))
-    said = f"{name}: {ends}, a delta of {number(row['delta'])} points over {row['num_values']} values of the {AXIS_TITLES[axis]}."
+    ends = ", ".join(
+        f"{number(row[end])} with {axis_value(axis, row[f'{end}_value'])}"
+        for end in ("worst", "best")
+    )
+    said = (
+        f"{name}: {ends}, a delta of {number(row['delta'])} points over {row['num_values']} "
+        f"values of the {AXIS_TITLES[axis]}."
+    )
     if row["chance_delta"] is None:
         return said
-    chance = f"Chance alone gives about {number(row['chance_delta'])}, and 95 times in 100 at most {number(row['chance_delta_95'])}."
+    chance = (
+        f"Chance alone gives about {number(row['chance_delta'])}, and 95 times in 100 at most "
+        f"{number(row['chance_delta_95'])}."
+    )
     return f"{said} {chance}"

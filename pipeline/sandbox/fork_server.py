@@ -1,4 +1,6 @@
-"""The caller's side of the fork server: one for each process that scores, started when first needed and again should it die."""
+"""The caller's side of the fork server: one for each process that scores, started when first needed
+and again should it die.
+"""
 
 import atexit
 import os
@@ -26,7 +28,10 @@ class DeadError(ForkServerError):
 
 
 class ForkServer:
-    """A running fork server. It ends when this object is closed or this process ends, however that happens."""
+    """A running fork server.
+
+    It ends when this object is closed or this process ends, however that happens.
+    """
 
     def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """Start `command` and wait until it serves.
@@ -66,7 +71,9 @@ class ForkServer:
         try:
             socket.send_fds(self._control, [request.encode()], fds)
         except OSError as error:
-            is_dead = isinstance(error, ConnectionError) or self._control.fileno() == -1  # the latter by another thread that noticed
+            is_dead = (
+                isinstance(error, ConnectionError) or self._control.fileno() == -1
+            )  # the latter by another thread that noticed
             raise (DeadError if is_dead else ForkServerError)(str(error)) from error
 
     def close(self) -> None:
@@ -76,13 +83,23 @@ class ForkServer:
         self._process.wait()
 
 
-def _connected(command: Sequence[str], environment: dict[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _connected(
+    command: Sequence[str], environment: dict[str, str]
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Our end of a new socket, and a process whose standard files are the other end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         pipe = theirs.fileno()
         try:
-            return ours, subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=environment, start_new_session=True)
+            return ours, subprocess.Popen(
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                cwd="/",
+                env=environment,
+                start_new_session=True,
+            )
         except OSError:
             ours.close()
             raise
@@ -95,7 +112,9 @@ class Shared:
         self._lock, self._owner = threading.Lock(), 0
         self._server: ForkServer | None = None
 
-    def start(self, command: Sequence[str], environment: dict[str, str], request: str, fds: list[int]) -> None:
+    def start(
+        self, command: Sequence[str], environment: dict[str, str], request: str, fds: list[int]
+    ) -> None:
         """Have a tester forked, by a new server where there is none or it died.
 
         Raises:
@@ -107,7 +126,9 @@ class Shared:
         except DeadError:
             self._get(server, command, environment).start(request, fds)
 
-    def _get(self, dead: ForkServer | None, command: Sequence[str], environment: dict[str, str]) -> ForkServer:
+    def _get(
+        self, dead: ForkServer | None, command: Sequence[str], environment: dict[str, str]
+    ) -> ForkServer:
         """The server, unless it is the `dead` one or was inherited over a fork: then a new one."""
         with self._lock:
             if self._server is None or self._server is dead or self._owner != os.getpid():

@@ -1,4 +1,6 @@
-"""How a tester is started: forked off the fork server, or as a fresh interpreter, behind bubblewrap or not."""
+"""How a tester is started: forked off the fork server, or as a fresh interpreter, behind bubblewrap
+or not.
+"""
 
 import contextlib
 import os
@@ -32,14 +34,21 @@ class Limits:
 
 
 @contextlib.contextmanager
-def tester(layers: tuple[str, ...], limits: Limits, program: int, tests: int, records: socket.socket) -> Iterator[None]:
+def tester(
+    layers: tuple[str, ...], limits: Limits, program: int, tests: int, records: socket.socket
+) -> Iterator[None]:
     """While inside, a tester runs or has run; `records` is closed on this side."""
     with contextlib.ExitStack() as stack:
         with records:
             if "namespaces" in layers:
                 request = f"{','.join(layers)} {limits}"
                 try:
-                    SHARED.start(_python("serve"), environment(kernel.WORK), request, [program, tests, records.fileno()])
+                    SHARED.start(
+                        _python("serve"),
+                        environment(kernel.WORK),
+                        request,
+                        [program, tests, records.fileno()],
+                    )
                 except ForkServerError as error:
                     records.send(str(error).encode())
             else:
@@ -48,8 +57,13 @@ def tester(layers: tuple[str, ...], limits: Limits, program: int, tests: int, re
 
 
 @contextlib.contextmanager
-def _fresh_tester(layers: tuple[str, ...], limits: Limits, program: int, tests: int, records: int) -> Iterator[None]:
-    """A tester in an interpreter and a folder of its own; it and its whole group are dead at the end."""
+def _fresh_tester(
+    layers: tuple[str, ...], limits: Limits, program: int, tests: int, records: int
+) -> Iterator[None]:
+    """A tester in an interpreter and a folder of its own.
+
+    It and its whole group are dead at the end.
+    """
     with _folder() as folder:
         where = kernel.WORK if "bubblewrap" in layers else str(folder)
         command = _python("once", ",".join((*layers, *user(layers))), str(limits), str(tests))
@@ -76,7 +90,8 @@ def _fresh_tester(layers: tuple[str, ...], limits: Limits, program: int, tests: 
 
 
 def _python(*arguments: str) -> list[str]:
-    # The real interpreter and not a link in a virtual environment, which the program could not read.
+    # The real interpreter and not a link in a virtual environment, which the program could not
+    # read.
     return [os.path.realpath(sys.executable), *_PYTHON_FLAGS, str(_CHILD), *arguments]
 
 
@@ -113,22 +128,42 @@ def _folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Delete `folder`, also where a program took its permissions away, nested it too deep for `shutil.rmtree`, or deleted it."""
+    """Delete `folder`, also where a program took its permissions away, nested it too deep for
+    `shutil.rmtree`, or deleted it.
+    """
     with contextlib.suppress(OSError):
         folder.rmdir()  # mostly it is empty
         return
     for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # neither follows links
-        subprocess.run([*command, "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [*command, "--", folder],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 def environment(folder: str) -> dict[str, str]:
-    """All that a program sees of the environment. The fixed hash seed gives sets one order, hence a program one verdict."""
-    fixed = {"PATH": "/usr/bin:/bin", "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
-    kept = {name: os.environ[name] for name in ["LD_LIBRARY_PATH"] if name in os.environ}  # some interpreters need it to start
+    """All that a program sees of the environment.
+
+    The fixed hash seed gives sets one order, hence a program one verdict.
+    """
+    fixed = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": folder,
+        "TMPDIR": folder,
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+    }
+    kept = {
+        name: os.environ[name] for name in ["LD_LIBRARY_PATH"] if name in os.environ
+    }  # some interpreters need it to start
     return fixed | kept
 
 
 def user(layers: tuple[str, ...]) -> tuple[str, ...]:
     """Whether programs run as nobody: where the caller is root and may choose."""
-    free = "namespaces" in layers or ("bubblewrap" not in layers and kernel.anyone_may_read_python())
+    free = "namespaces" in layers or (
+        "bubblewrap" not in layers and kernel.anyone_may_read_python()
+    )
     return ("nobody",) if free and kernel.can_become_nobody() else ()

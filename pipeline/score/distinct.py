@@ -1,9 +1,12 @@
-"""The distinct outputs of a run, cut into chunks that a worker scores in one go; an output is in one chunk however many dates gave it.
+"""The distinct outputs of a run, cut into chunks that a worker scores in one go.
 
-Chunks are cut in the order of items and of output ids, so it does not matter in which order, or by how many processes, completions were
-made. A chunk's file is named by a hash of everything that decides its content: it is done if and only if the file exists, and a newer task
-or metric makes new files. Cutting needs ids only; texts and log-probabilities are read for a range of items at a time (`_bands`), so that
-memory does not grow with the run.
+An output is in one chunk however many dates gave it.
+
+Chunks are cut in the order of items and of output ids, so it does not matter in which order, or by
+how many processes, completions were made. A chunk's file is named by a hash of everything that
+decides its content: it is done if and only if the file exists, and a newer task or metric makes new
+files. Cutting needs ids only; texts and log-probabilities are read for a range of items at a time
+(`_bands`), so that memory does not grow with the run.
 """
 
 import json
@@ -27,7 +30,10 @@ Numbers = npt.NDArray[np.unsignedinteger]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Distinct outputs of one benchmark run that follow one another. Items have the numbers of their rows among the task's in the plan."""
+    """Distinct outputs of one benchmark run that follow one another.
+
+    Items have the numbers of their rows among the task's in the plan.
+    """
 
     path: Place
     """The file of its scores."""
@@ -52,7 +58,8 @@ class Outputs:
     """Distinct outputs, and which completions gave them."""
 
     rows: pl.DataFrame
-    """`tables.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers and by output id."""
+    """`tables.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers
+    and by output id."""
     given: pl.DataFrame
     """For each completion, sorted by it: `output`, the row in `rows`; `variant` and `replicate`."""
 
@@ -69,13 +76,17 @@ def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
 
 
 def how_scored(task: TaskSpec, items: pl.DataFrame) -> str:
-    """What decides a score beside the output, as text: columns, the version of the task's extraction, and the metrics' signatures."""
+    """What decides a score beside the output, as text: columns, the version of the task's
+    extraction, and the metrics' signatures.
+    """
     version = tasks.get(task.name, task.style).extraction_version
     return json.dumps([tables.schema(Score).names(), version, signatures(task, items)])
 
 
 def chunk_rows(task: TaskSpec) -> int:
-    """Outputs in one chunk: some seconds of work each, so that little is lost and workers stay evenly busy."""
+    """Outputs in one chunk: some seconds of work each, so that little is lost and workers stay
+    evenly busy.
+    """
     kind = tasks.get(task.name, task.style)
     if kind.executes_code:
         return 32
@@ -83,14 +94,22 @@ def chunk_rows(task: TaskSpec) -> int:
 
 
 def _band_completions(task: TaskSpec) -> int:
-    """Completions read at once: so many that few shards are read twice, and so few that they are a few 100 MB."""
+    """Completions read at once: so many that few shards are read twice, and so few that they are a
+    few 100 MB.
+    """
     return 1_000_000 if tasks.get(task.name, task.style).kind == "label" else 128_000
 
 
 def unfinished(run: Run, planned: Sequence[Chunk]) -> list[Chunk]:
-    """Those whose scores or sums are not there, or in which our machinery failed on an output: these get another chance."""
+    """Those whose scores or sums are not there, or in which our machinery failed on an output:
+    these get another chance.
+    """
     # Two listings, and one scan: a store takes tens of milliseconds for each file asked after.
-    there = {str(path) for part in ("scores", "sums") for path in (run.folder / part).glob("*/*/*.parquet")}
+    there = {
+        str(path)
+        for part in ("scores", "sums")
+        for path in (run.folder / part).glob("*/*/*.parquet")
+    }
     whole = [c for c in planned if {str(c.path), str(c.sums_path)} <= there]
     if whole and _any_failed([c.path for c in whole]):
         whole = [c for c in whole if not _any_failed([c.path])]
@@ -103,8 +122,16 @@ def _any_failed(paths: Sequence[Place]) -> bool:
 
 
 def chunks(run: Run, spec: SweepSpec) -> Iterator[Chunk]:
-    """Every chunk of `run`, in the order of models, tasks, items and outputs; completions must all be there."""
-    return (chunk for model in spec.models for task in spec.tasks for chunk in _chunks(run, model.name, task))
+    """Every chunk of `run`, in the order of models, tasks, items and outputs.
+
+    Completions must all be there.
+    """
+    return (
+        chunk
+        for model in spec.models
+        for task in spec.tasks
+        for chunk in _chunks(run, model.name, task)
+    )
 
 
 def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Outputs]]:
@@ -116,34 +143,59 @@ def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Out
             start = first.skipped + sum(c.size for c in band[: chunk.index - first.index])
             mine = found.slice(start, chunk.size)
             if mine.rows.height != chunk.size:
-                raise StoreError(f"{run.folder}: completions of {chunk.model} are not in the shards of the plan; generate them anew")
+                raise StoreError(
+                    f"{run.folder}: completions of {chunk.model} are not in the shards of "
+                    "the plan; generate them anew"
+                )
             yield chunk, mine
 
 
 def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item: int) -> Outputs:
-    """The outputs of a range of items in one benchmark run. Only the shards that the plan gave these items to are read."""
+    """The outputs of a range of items in one benchmark run.
+
+    Only the shards that the plan gave these items to are read.
+    """
     items = run.plan_table("items").filter(task=task.name)["item_id"]
     shards = run.shards_of(task.name, task.style, items[first_item : last_item + 1])
     rows = scan_parquet([run.completion_path(model, shard) for shard in shards])
     number = _number(items)
-    mine = rows.filter(pl.col("task") == task.name, pl.col("style") == task.style, number.is_between(first_item, last_item))
+    mine = rows.filter(
+        pl.col("task") == task.name,
+        pl.col("style") == task.style,
+        number.is_between(first_item, last_item),
+    )
     return distinct(mine, items, run.plan_table("variants"))
 
 
 def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame) -> Outputs:
     """The outputs of `completions` of one benchmark run, which asked some of the `items`."""
-    numbered = completions.with_columns(pl.col("variant").cast(pl.Enum(variants["variant"])), number=_number(items))
-    # Ids first and texts once for each output: texts of all dates would be far larger. Sorted outside of the stream, which is slow at it.
-    found = numbered.select(*tables.OUTPUT_KEY, "number", "variant", "replicate").collect(engine="streaming")
+    numbered = completions.with_columns(
+        pl.col("variant").cast(pl.Enum(variants["variant"])), number=_number(items)
+    )
+    # Ids first and texts once for each output: texts of all dates would be far larger. Sorted
+    # outside of the stream, which is slow at it.
+    found = numbered.select(*tables.OUTPUT_KEY, "number", "variant", "replicate").collect(
+        engine="streaming"
+    )
     ordered = found.sort("number", "output_id", "variant", "replicate")
-    is_new = (pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()).fill_null(value=True)
-    ordered = ordered.with_columns(is_new=is_new).with_columns(output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1)
+    is_new = (
+        pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()
+    ).fill_null(value=True)
+    ordered = ordered.with_columns(is_new=is_new).with_columns(
+        output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1
+    )
     orders = variants.select(pl.col("variant").cast(ordered.schema["variant"]), "option_order")
-    texts = numbered.select("number", "output_id", "text", "label_logprobs").unique(["number", "output_id"]).collect(engine="streaming")
+    texts = (
+        numbered.select("number", "output_id", "text", "label_logprobs")
+        .unique(["number", "output_id"])
+        .collect(engine="streaming")
+    )
     heads = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
     rows = heads.join(texts, on=["number", "output_id"], how="left", maintain_order="left")
     columns = [*tables.OUTPUT_KEY, "text", "label_logprobs", "option_order"]
-    return Outputs(rows=rows.select(columns), given=ordered.select("output", "variant", "replicate"))
+    return Outputs(
+        rows=rows.select(columns), given=ordered.select("output", "variant", "replicate")
+    )
 
 
 def _number(items: pl.Series) -> pl.Expr:
@@ -166,18 +218,35 @@ class _Keys:
 def _keys(run: Run, model: str, task: TaskSpec, items: pl.Series) -> _Keys:
     variants = pl.Enum(run.plan_table("variants")["variant"])
     output = pl.col("output_id").str.to_integer(base=16, dtype=pl.UInt64)
-    arm = pl.col("variant").cast(variants).to_physical().cast(pl.UInt32) + pl.col("replicate").cast(pl.UInt32) * variants.categories.len()
+    arm = (
+        pl.col("variant").cast(variants).to_physical().cast(pl.UInt32)
+        + pl.col("replicate").cast(pl.UInt32) * variants.categories.len()
+    )
     mine = run.completions(model).filter(pl.col("task") == task.name, pl.col("style") == task.style)
-    found = mine.select(item=_number(items).cast(pl.UInt32), output=output, arm=arm).drop_nulls("item").collect(engine="streaming")
+    found = (
+        mine.select(item=_number(items).cast(pl.UInt32), output=output, arm=arm)
+        .drop_nulls("item")
+        .collect(engine="streaming")
+    )
     item, number, arms = (column.to_numpy() for column in found.sort("item", "output", "arm"))
     is_new = np.append(True, (item[1:] != item[:-1]) | (number[1:] != number[:-1]))[: item.size]
-    return _Keys(item=item, output=number, arm=arms, first=np.append(np.flatnonzero(is_new), item.size))
+    return _Keys(
+        item=item, output=number, arm=arms, first=np.append(np.flatnonzero(is_new), item.size)
+    )
 
 
 def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
     items = run.plan_table("items").filter(task=task.name)
-    keys, size, kind = _keys(run, model, task, items["item_id"]), chunk_rows(task), f"{task.name}.{task.style}"
-    num_outputs, head_items, how = keys.first.size - 1, keys.item[keys.first[:-1]], how_scored(task, items)
+    keys, size, kind = (
+        _keys(run, model, task, items["item_id"]),
+        chunk_rows(task),
+        f"{task.name}.{task.style}",
+    )
+    num_outputs, head_items, how = (
+        keys.first.size - 1,
+        keys.item[keys.first[:-1]],
+        how_scored(task, items),
+    )
     for index, start in enumerate(range(0, num_outputs, size)):
         stop = min(start + size, num_outputs)
         here = slice(keys.first[start], keys.first[stop])
@@ -185,8 +254,15 @@ def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
         first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
         questions = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
         content = (how + questions).encode()
-        name = tables.short_hash(content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads]))
-        sums_name = tables.short_hash(name.encode() + _bytes(keys.item[here] - first) + _bytes(keys.output[here]) + _bytes(keys.arm[here]))
+        name = tables.short_hash(
+            content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads])
+        )
+        sums_name = tables.short_hash(
+            name.encode()
+            + _bytes(keys.item[here] - first)
+            + _bytes(keys.output[here])
+            + _bytes(keys.arm[here])
+        )
         yield Chunk(
             path=run.folder / "scores" / model / kind / f"{index:05d}-{name}.parquet",
             sums_path=run.folder / "sums" / model / kind / f"{index:05d}-{sums_name}.parquet",
@@ -211,7 +287,11 @@ def _bands(wanted: Iterable[Chunk]) -> Iterator[list[Chunk]]:
     for chunk in wanted:
         if band:
             before, most = band[-1], _band_completions(chunk.task)
-            follows = (chunk.model, chunk.task, chunk.index) == (before.model, before.task, before.index + 1)
+            follows = (chunk.model, chunk.task, chunk.index) == (
+                before.model,
+                before.task,
+                before.index + 1,
+            )
             if not follows or sum(c.num_completions for c in band) + chunk.num_completions > most:
                 yield band
                 band = []

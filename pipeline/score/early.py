@@ -1,8 +1,9 @@
 """Scoring while generation still runs, on cores that no engine uses.
 
-Which outputs a chunk holds is known only when all completions are there. Until then, outputs are scored as their shards are written, and
-what comes of it is kept aside in `early/`. When the chunks are cut, `score` takes it from there, so the run folder ends up the same
-whatever was scored when. Only outputs that are slow to score are worth it: texts and programs, not labels.
+Which outputs a chunk holds is known only when all completions are there. Until then, outputs are
+scored as their shards are written, and what comes of it is kept aside in `early/`. When the chunks
+are cut, `score` takes it from there, so the run folder ends up the same whatever was scored when.
+Only outputs that are slow to score are worth it: texts and programs, not labels.
 """
 
 import contextlib
@@ -32,7 +33,10 @@ BUSY_S = 0.2
 
 
 class Scorer:
-    """Scores outputs of a run whose completions are being made; needs Ray, and whoever owns the loop calls `step` again and again."""
+    """Scores outputs of a run whose completions are being made.
+
+    Needs Ray, and whoever owns the loop calls `step` again and again.
+    """
 
     def __init__(self, run: Run, spec: SweepSpec) -> None:
         """Nothing is read yet."""
@@ -49,13 +53,19 @@ class Scorer:
         return [_Queue(self.run, model.name, task) for model in self.spec.models for task in texts]
 
     def step(self, cores: Mapping[str, int]) -> str:
-        """Start and end some work on at most so many `cores` of each node; how many outputs are scored, in words, or nothing."""
+        """Start and end some work on at most so many `cores` of each node.
+
+        How many outputs are scored, in words, or nothing.
+        """
         if not any(cores.values()):
             return ""
         self._collect()
         free = Counter(cores)
         free.subtract(node for node, _ in self.running.values())
-        if any(count > 0 for count in free.values()) and time.monotonic() - self.looked > LOOK_EVERY_S:
+        if (
+            any(count > 0 for count in free.values())
+            and time.monotonic() - self.looked > LOOK_EVERY_S
+        ):
             self.looked = time.monotonic()
             for one in self.queues:
                 one.read_new(self.looked + BUSY_S)
@@ -68,9 +78,14 @@ class Scorer:
     def _collect(self) -> None:
         import ray
 
-        for reference in ray.wait(list(self.running), num_returns=len(self.running), timeout=0)[0] if self.running else []:
+        for reference in (
+            ray.wait(list(self.running), num_returns=len(self.running), timeout=0)[0]
+            if self.running
+            else []
+        ):
             _, size = self.running.pop(reference)
-            # Whatever goes wrong here must not stop the engines; the stage that scores meets it again.
+            # Whatever goes wrong here must not stop the engines; the stage that scores meets it
+            # again.
             with contextlib.suppress(ray.exceptions.RayError):
                 ray.get(reference)
                 self.num_scored += size
@@ -81,7 +96,10 @@ class _Queue:
 
     def __init__(self, run: Run, model: str, task: TaskSpec) -> None:
         self.run, self.model, self.task = run, model, task
-        self.items, self.variants = run.plan_table("items").filter(task=task.name), run.plan_table("variants")
+        self.items, self.variants = (
+            run.plan_table("items").filter(task=task.name),
+            run.plan_table("variants"),
+        )
         self.shards = run.shards_of(task.name, task.style)
         self.waiting = pl.DataFrame()
         self.signatures, self.prefix = signatures(task, self.items), _prefix(task, self.items)
@@ -93,7 +111,9 @@ class _Queue:
         return self.waiting.height >= max(1, chunk_rows(self.task) // 4)
 
     def read_new(self, deadline: float) -> None:
-        """Take in the outputs of shards that have been written, until the `deadline` on the monotonic clock."""
+        """Take in the outputs of shards that have been written, until the `deadline` on the
+        monotonic clock.
+        """
         missing = {*self.run.missing_shards(self.model, self.shards)}
         for shard in [s for s in self.shards if s not in missing]:
             if time.monotonic() > deadline:
@@ -116,10 +136,18 @@ class _Queue:
         name = tables.short_hash(rows.select("item_id", "output_id").write_csv().encode())
         path = _folder(self.run, self.model, self.task) / f"{self.prefix}-{name}.parquet"
         items = self.items.filter(pl.col("item_id").is_in(rows["item_id"].implode()))
-        return cluster.task(_score, node_id).remote(rows, items, self.signatures, layers(self.task), path.resolve()), rows.height
+        return cluster.task(_score, node_id).remote(
+            rows, items, self.signatures, layers(self.task), path.resolve()
+        ), rows.height
 
 
-def _score(rows: pl.DataFrame, items: pl.DataFrame, metrics: dict[str, str], confined: tuple[str, ...] | None, path: Place) -> None:
+def _score(
+    rows: pl.DataFrame,
+    items: pl.DataFrame,
+    metrics: dict[str, str],
+    confined: tuple[str, ...] | None,
+    path: Place,
+) -> None:
     if confined is not None:
         sandbox.use(confined)
     write_parquet(evaluate.scores(rows, items, metrics), path)
@@ -145,7 +173,9 @@ class Known:
                 # What ran out of time beside busy engines gets another chance when they are gone.
                 bad = found.filter(pl.col("status").is_in(["failed", "timeout"]))
                 good = found.join(bad, on=tables.OUTPUT_KEY, how="anti")
-                self._rows = good.unique([*tables.OUTPUT_KEY, "metric"], keep="first", maintain_order=True)
+                self._rows = good.unique(
+                    [*tables.OUTPUT_KEY, "metric"], keep="first", maintain_order=True
+                )
         return self._rows
 
     def of(self, chunk: Chunk, outputs: pl.DataFrame) -> pl.DataFrame:
@@ -165,5 +195,11 @@ def _folder(run: Run, model: str, task: TaskSpec) -> Place:
 
 
 def _prefix(task: TaskSpec, items: pl.DataFrame) -> str:
-    """How the names of early files begin, so that scores of another extraction, metric or item are not taken for those of now."""
-    return tables.short_hash((how_scored(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)).encode())
+    """How the names of early files begin, so that scores of another extraction, metric or item are
+    not taken for those of now.
+    """
+    return tables.short_hash(
+        (
+            how_scored(task, items) + json.dumps(items.to_dict(as_series=False), sort_keys=True)
+        ).encode()
+    )

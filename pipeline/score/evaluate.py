@@ -1,7 +1,9 @@
-"""Outputs in, scores out: extraction, metrics, and the sums by variant that tables are made of. What a worker does with a chunk.
+"""Outputs in, scores out: extraction, metrics, and the sums by variant that tables are made of.
 
-An output on which our own code raises does not take its chunk with it: the chunk is halved until the bad output stands alone, which then
-gets a row with status `failed` and the cause.
+What a worker does with a chunk.
+
+An output on which our own code raises does not take its chunk with it: the chunk is halved until
+the bad output stands alone, which then gets a row with status `failed` and the cause.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,17 +13,20 @@ import numpy as np
 import polars as pl
 
 from pipeline import metrics, tasks
+from pipeline.analyses import stats
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError
 from pipeline.core.records import STATUSES, PartialSum, Score
 from pipeline.score.distinct import Outputs
 
 MOST_BAD = 64
-"""Single outputs on which our code raises, before the rest of a chunk is given up: by then it is not the outputs' fault."""
+"""Single outputs on which our code raises, before the rest of a chunk is given up: by then it is
+not the outputs' fault."""
 
 
 def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str]) -> pl.DataFrame:
-    """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric, one for each output in its order.
+    """Rows of `Score` for outputs (`Outputs.rows`) of one benchmark run: for each metric, one for
+    each output in its order.
 
     `signatures` are those of the metrics, by name (`chunks.signatures`).
 
@@ -30,14 +35,24 @@ def scores(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str
     """
     task = _task(rows)
     asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
-    answered = halving(lambda part: part.hstack(task.answers(part)).with_columns(cause=pl.lit("")), asked, _unanswered)
+    answered = halving(
+        lambda part: part.hstack(task.answers(part)).with_columns(cause=pl.lit("")),
+        asked,
+        _unanswered,
+    )
     return _under(signatures, task, answered)
 
 
-def failed(rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str], cause: str) -> pl.DataFrame:
+def failed(
+    rows: pl.DataFrame, items: pl.DataFrame, signatures: Mapping[str, str], cause: str
+) -> pl.DataFrame:
     """Rows of `Score` for outputs that could not be scored; arguments as for `scores`."""
     asked = rows.join(items, on=["task", "item_id"], how="left", maintain_order="left")
-    return _under(signatures, _task(rows), asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause)))
+    return _under(
+        signatures,
+        _task(rows),
+        asked.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause)),
+    )
 
 
 def halving(
@@ -46,9 +61,11 @@ def halving(
     give_up: Callable[[pl.DataFrame, Exception], pl.DataFrame],
     most: int = MOST_BAD,
 ) -> pl.DataFrame:
-    """`work` of `rows`; where it raises, of both halves, down to single rows, for which `give_up` stands in.
+    """`work` of `rows`; where it raises, of both halves, down to single rows, for which `give_up`
+    stands in.
 
-    After `most` of those, the machine is to blame rather than the rows, and `give_up` gets the rest of the parts that raise as they are.
+    After `most` of those, the machine is to blame rather than the rows, and `give_up` gets the rest
+    of the parts that raise as they are.
 
     Raises:
         ConfigError: `work` raised it: then no row is to blame.
@@ -77,16 +94,33 @@ def told(error: Exception) -> str:
 
 
 def sums(scored: pl.DataFrame, outputs: Outputs) -> pl.DataFrame:
-    """Rows of `PartialSum`: the scores of all completions that gave `outputs`, added up for each metric, variant and replicate.
+    """Rows of `PartialSum`: the scores of all completions that gave `outputs`, added up for each
+    metric, variant and replicate.
 
-    `scored` is what `scores` gave for them. Completions are added in their order, so that the last digit is always the same.
+    `scored` is what `scores` gave for them. Completions are added in their order, so that the last
+    digit is always the same.
     """
-    arms = outputs.given.select("variant", "replicate").unique().sort("variant", "replicate").with_row_index("arm")
-    arm = outputs.given.join(arms, on=["variant", "replicate"], how="left", maintain_order="left")["arm"].to_numpy().astype(np.int64)
-    output, named = outputs.given["output"].to_numpy(), arms.select(pl.col("variant").cast(pl.String), "replicate")
+    arms = (
+        outputs.given.select("variant", "replicate")
+        .unique()
+        .sort("variant", "replicate")
+        .with_row_index("arm")
+    )
+    arm = (
+        outputs.given.join(arms, on=["variant", "replicate"], how="left", maintain_order="left")[
+            "arm"
+        ]
+        .to_numpy()
+        .astype(np.int64)
+    )
+    output, named = (
+        outputs.given["output"].to_numpy(),
+        arms.select(pl.col("variant").cast(pl.String), "replicate"),
+    )
     parts = [
         named.with_columns(
-            **{name: pl.lit(part[name][0]) for name in [*tables.RUN_KEY, "metric"]}, **_added(part, output, arm, arms.height)
+            **{name: pl.lit(part[name][0]) for name in [*tables.RUN_KEY, "metric"]},
+            **_added(part, output, arm, arms.height),
         ).select(tables.schema(PartialSum).names())
         for part in scored.partition_by("metric", maintain_order=True)
     ]
@@ -102,12 +136,24 @@ def _unanswered(asked: pl.DataFrame, error: Exception) -> pl.DataFrame:
 
 
 def _under(signatures: Mapping[str, str], task: tasks.Task, answered: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Score` under each metric, for outputs with `answer`, `rule` and `cause`; the cause is empty where an answer was read."""
+    """Rows of `Score` under each metric, for outputs with `answer`, `rule` and `cause`.
+
+    The cause is empty where an answer was read.
+    """
     numbered = answered.with_row_index("row")
-    judged = [halving(partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))) for name in signatures]
+    judged = [
+        halving(
+            partial(_judged, metrics.get(name)), numbered, partial(_unjudged, metrics.get(name))
+        )
+        for name in signatures
+    ]
     named = pl.col("metric").replace_strict(dict(signatures), return_dtype=pl.String)
     columns = tables.schema(Score).names()
-    return pl.concat(judged).with_columns(signature=named, extraction_version=pl.lit(task.extraction_version, pl.Int64)).select(columns)
+    return (
+        pl.concat(judged)
+        .with_columns(signature=named, extraction_version=pl.lit(task.extraction_version, pl.Int64))
+        .select(columns)
+    )
 
 
 def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
@@ -126,14 +172,24 @@ def _unjudged(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) 
     return _judged(metric, answered.with_columns(cause=pl.lit(told(error))))
 
 
-def _added(part: pl.DataFrame, output: np.ndarray, arm: np.ndarray, num_arms: int) -> dict[str, pl.Series]:
+def _added(
+    part: pl.DataFrame, output: np.ndarray, arm: np.ndarray, num_arms: int
+) -> dict[str, pl.Series]:
     """Counts by status, and sums of the statistics, for each arm."""
     status = part["status"].cast(pl.Enum(STATUSES)).to_physical().to_numpy()
-    counts = np.bincount(arm * len(STATUSES) + status[output], minlength=num_arms * len(STATUSES)).reshape(num_arms, -1)
+    counts = np.bincount(
+        arm * len(STATUSES) + status[output], minlength=num_arms * len(STATUSES)
+    ).reshape(num_arms, -1)
     width = len(metrics.get(part["metric"][0]).stat_names)
-    flat = part.select(pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()).to_series()
+    flat = part.select(
+        pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()
+    ).to_series()
     values, places = stats.nonzero(flat.to_numpy().reshape(part.height, width))
     cells = (arm[:, None] * width + places[output]).ravel()
-    total = np.bincount(cells, weights=values[output].ravel(), minlength=num_arms * width).reshape(num_arms, width)
+    total = np.bincount(cells, weights=values[output].ravel(), minlength=num_arms * width).reshape(
+        num_arms, width
+    )
     series = pl.Series(total, dtype=pl.Array(pl.Float64, width)).cast(pl.List(pl.Float64))
-    return {f"num_{name}": pl.Series(counts[:, i], dtype=pl.Int64) for i, name in enumerate(STATUSES)} | {"sums": series}
+    return {
+        f"num_{name}": pl.Series(counts[:, i], dtype=pl.Int64) for i, name in enumerate(STATUSES)
+    } | {"sums": series}

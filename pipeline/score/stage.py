@@ -1,7 +1,9 @@
-"""Stage 2: completions -> scores and their sums by variant, on Ray workers, one chunk of distinct outputs at a time.
+"""Stage 2: completions -> scores and their sums by variant, on Ray workers, one chunk of distinct
+outputs at a time.
 
-A worker that dies costs its chunk, which is given to another; a chunk that keeps killing its workers is halved until the output that does
-it stands alone, and that one gets a row with status `failed`. What was scored while generation still ran (`early`) is not scored again.
+A worker that dies costs its chunk, which is given to another; a chunk that keeps killing its
+workers is halved until the output that does it stands alone, and that one gets a row with status
+`failed`. What was scored while generation still ran (`early`) is not scored again.
 """
 
 import itertools
@@ -26,11 +28,13 @@ from pipeline.store import Place, Run, read_parquet, scan_parquet, write_json, w
 RETRIES = 2
 """How often a chunk whose worker died is given to another before it is halved."""
 MOST_DEADLY = 8
-"""Single outputs that end their worker, before the rest of a chunk is given up: by then the machine lacks memory, most likely."""
+"""Single outputs that end their worker, before the rest of a chunk is given up: by then the machine
+lacks memory, most likely."""
 
 
 def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
-    """Make every score of `run` that is not there yet, and drop those of outputs, tasks or metrics that are no longer in it.
+    """Make every score of `run` that is not there yet, and drop those of outputs, tasks or metrics
+    that are no longer in it.
 
     Raises:
         StoreError: generation is not complete.
@@ -52,7 +56,10 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
 
 
 def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
-    """Chunks scored and chunks in all; (0, 0) while generation is not complete, since chunks are cut from all outputs."""
+    """Chunks scored and chunks in all.
+
+    (0, 0) while generation is not complete, since chunks are cut from all outputs.
+    """
     try:
         check_generated(run, spec)
     except StoreError:
@@ -62,12 +69,17 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
 
 
 def _note_confinement(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
-    """Keep how programs are confined here, where the sweep has any, and say so where that is little."""
+    """Keep how programs are confined here, where the sweep has any, and say so where that is
+    little.
+    """
     if any(tasks.get(t.name, t.style).executes_code for t in spec.tasks):
         how = sandbox.confinement()
         write_json({"confinement": how}, run.folder / "scores" / "confinement.json")
         if not {"namespaces", "bubblewrap"} & {*sandbox.layers()}:
-            reporter.say(f"score: programs run with no more than {how} around them; `datesweep doctor` says why")
+            reporter.say(
+                f"score: programs run with no more than {how} around them; `datesweep "
+                "doctor` says why"
+            )
 
 
 def confinement(run: Run) -> dict[str, str]:
@@ -80,14 +92,23 @@ def check_generated(run: Run, spec: SweepSpec) -> None:
     """Nothing, or StoreError with how much of each model is missing."""
     shards = list(run.shard_sizes())
     missing = {m.name: len(run.missing_shards(m.name, shards)) for m in spec.models}
-    if lines := [f"{name}: {count} of {len(shards)} shards" for name, count in missing.items() if count]:
-        raise StoreError(f"generation is not complete: {'; '.join(lines)} missing; run `datesweep generate {run.folder}` first")
+    if lines := [
+        f"{name}: {count} of {len(shards)} shards" for name, count in missing.items() if count
+    ]:
+        raise StoreError(
+            f"generation is not complete: {'; '.join(lines)} missing; run `datesweep "
+            f"generate {run.folder}` first"
+        )
 
 
 def signatures(run: Run, spec: SweepSpec) -> dict[str, str]:
     """Metric name -> signature, for the metrics of the sweep's tasks."""
     items = run.plan_table("items")
-    return {name: text for t in spec.tasks for name, text in distinct.signatures(t, items.filter(task=t.name)).items()}
+    return {
+        name: text
+        for t in spec.tasks
+        for name, text in distinct.signatures(t, items.filter(task=t.name)).items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +128,14 @@ class Work:
 
     def unknown(self) -> pl.DataFrame:
         """The outputs that are still to be scored."""
-        return self.outputs.rows.join(self.known, on=tables.OUTPUT_KEY, how="anti", maintain_order="left")
+        return self.outputs.rows.join(
+            self.known, on=tables.OUTPUT_KEY, how="anti", maintain_order="left"
+        )
 
     def write(self, scored: pl.DataFrame) -> None:
-        """Write what is known and what was `scored`, in a fixed order, and before it the sums: a chunk with scores is done."""
+        """Write what is known and what was `scored`, in a fixed order, and before it the sums: a
+        chunk with scores is done.
+        """
         number = self.outputs.rows.select(*tables.OUTPUT_KEY, pl.row_index("row"))
         ranked = pl.concat([self.known, scored]).join(number, on=tables.OUTPUT_KEY, how="left")
         rows = ranked.sort(pl.col("metric").cast(pl.Enum([*self.signatures])), "row").drop("row")
@@ -150,14 +175,18 @@ def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
 
 
 def _known(chunk: Chunk, outputs: pl.DataFrame, scored_early: early.Known) -> pl.DataFrame:
-    """Scores that are there already: in the chunk's own file, which lacks its sums or has failed outputs, or from early on."""
+    """Scores that are there already: in the chunk's own file, which lacks its sums or has failed
+    outputs, or from early on.
+    """
     if not chunk.path.is_file():
         return scored_early.of(chunk, outputs)
     rows = read_parquet(chunk.path)
     return rows.join(rows.filter(status="failed"), on=tables.OUTPUT_KEY, how="anti")
 
 
-def _score_chunks(run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int) -> None:
+def _score_chunks(
+    run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int
+) -> None:
     import ray
 
     remote = ray.remote(num_cpus=1, max_retries=RETRIES)(score_chunk)
@@ -165,7 +194,8 @@ def _score_chunks(run: Run, todo: list[Chunk], resources: cluster.Resources, rep
     running: dict[Any, tuple[Chunk, Work]] = {}
     with reporter.stage("score", total, "distinct outputs") as stage:
         while True:
-            # A few chunks more than workers: enough to keep them busy, few enough to keep memory flat.
+            # A few chunks more than workers: enough to keep them busy, few enough to keep memory
+            # flat.
             for chunk, work in itertools.islice(waiting, 2 * resources.num_cpus - len(running)):
                 running[remote.remote(work)] = chunk, work
             if not running:
@@ -185,14 +215,19 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
         ray.get(reference)
     except cluster.worker_deaths() as error:
         outputs = work.outputs.rows.height
-        reporter.say(f"score: {type(error).__name__} {RETRIES + 1} times over {outputs} outputs; looking for the one that is to blame")
+        reporter.say(
+            f"score: {type(error).__name__} {RETRIES + 1} times over {outputs} outputs; "
+            "looking for the one that is to blame"
+        )
         part = ray.remote(num_cpus=1, max_retries=0)(score_rows)
         new = work.unknown()
         work.write(
             evaluate.halving(
                 lambda rows: ray.get(part.remote(work, rows)),
                 new,
-                lambda rows, cause: evaluate.failed(rows, work.items, work.signatures, f"ended its worker: {evaluate.told(cause)}"),
+                lambda rows, cause: evaluate.failed(
+                    rows, work.items, work.signatures, f"ended its worker: {evaluate.told(cause)}"
+                ),
                 MOST_DEADLY,
             )
         )
@@ -200,10 +235,18 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
 
 def _tell_failed(scored: list[Chunk], reporter: Reporter) -> None:
     """Say how many outputs could not be scored, and why the first one."""
-    found = scan_parquet([c.path for c in scored]).filter(pl.col("status") == "failed").select("task", "item_id", "detail").collect()
+    found = (
+        scan_parquet([c.path for c in scored])
+        .filter(pl.col("status") == "failed")
+        .select("task", "item_id", "detail")
+        .collect()
+    )
     if found.height:
         task, item, cause = found.row(0)
-        reporter.say(f"score: {found.height:,} scores failed and count as missing; the first, {task} item {item}: {cause}")
+        reporter.say(
+            f"score: {found.height:,} scores failed and count as missing; the first, "
+            f"{task} item {item}: {cause}"
+        )
 
 
 def _drop_stale(run: Run, current: set[Place]) -> None:

@@ -11,7 +11,14 @@ from pydantic import BaseModel, ValidationError
 
 from pipeline.core import registry
 from pipeline.core.errors import ConfigError, nearest
-from pipeline.settings.schema import ModelSpec, Spec, SweepSpec, configs_folder, model_names, sweep_path
+from pipeline.settings.schema import (
+    ModelSpec,
+    Spec,
+    SweepSpec,
+    configs_folder,
+    model_names,
+    sweep_path,
+)
 
 Valid = TypeVar("Valid", bound=Spec)
 
@@ -54,7 +61,8 @@ def load_sweep(name: str) -> SweepSpec:
     """The sweep file `name` (a path, or a bare name in `configs/sweeps`) with its model files.
 
     Raises:
-        ConfigError: lists every fault of the sweep file and of all its model files, or else every style that a task does not offer.
+        ConfigError: lists every fault of the sweep file and of all its model files, or else every
+            style that a task does not offer.
     """
     path, faults = sweep_path(name), Faults()
     raw = _read(path, faults)
@@ -81,8 +89,16 @@ def _read(path: Path, faults: Faults) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         try:
-            # An impossible date such as 2024-02-30 stops the parser; as text it is reported with the other faults.
-            return tomllib.loads(re.sub(r"(?<=[=\[,\s])(\d{4}-\d{2}-\d{2})(?=[\s,\]#]|$)", _quote_impossible, text, flags=re.M))
+            # An impossible date such as 2024-02-30 stops the parser; as text it is reported with
+            # the other faults.
+            return tomllib.loads(
+                re.sub(
+                    r"(?<=[=\[,\s])(\d{4}-\d{2}-\d{2})(?=[\s,\]#]|$)",
+                    _quote_impossible,
+                    text,
+                    flags=re.M,
+                )
+            )
         except tomllib.TOMLDecodeError:
             faults.add(path, "", f"not valid TOML: {error}")
             faults.raise_if_any()
@@ -101,15 +117,29 @@ def _model_entries(raw: dict[str, Any], path: Path, faults: Faults) -> list[str]
     entries = raw.get("models")
     if isinstance(entries, list) and entries and all(isinstance(e, str) for e in entries):
         return entries
-    faults.add(path, "models", f"given {entries!r}; allowed: a list of model files or of names among {', '.join(model_names())}")
+    faults.add(
+        path,
+        "models",
+        f"given {entries!r}; allowed: a list of model files or of names among "
+        f"{', '.join(model_names())}",
+    )
     return []
 
 
 def _find_model(entry: str, sweep: Path, faults: Faults) -> ModelSpec | None:
-    path = sweep.parent / entry if entry.endswith(".toml") else configs_folder() / "models" / f"{entry}.toml"
+    path = (
+        sweep.parent / entry
+        if entry.endswith(".toml")
+        else configs_folder() / "models" / f"{entry}.toml"
+    )
     if not path.is_file():
         known = model_names()
-        faults.add(sweep, "models", f"given {entry!r}; allowed: a .toml file or one of {', '.join(known)}{nearest(entry, known)}")
+        faults.add(
+            sweep,
+            "models",
+            f"given {entry!r}; allowed: a .toml file or one of "
+            f"{', '.join(known)}{nearest(entry, known)}",
+        )
         return None
     return load_model(path, faults)
 
@@ -121,7 +151,9 @@ def load_model(path: Path, faults: Faults) -> ModelSpec | None:
     _check_weights(raw.get("weights"), path, faults)
     if spec is None or spec.weights.path is None:
         return spec
-    weights = spec.weights.model_copy(update={"path": str((path.parent / spec.weights.path).resolve())})
+    weights = spec.weights.model_copy(
+        update={"path": str((path.parent / spec.weights.path).resolve())}
+    )
     return spec.model_copy(update={"weights": weights})
 
 
@@ -150,40 +182,90 @@ def checked(kind: type[Valid], raw: dict[str, Any], origin: str) -> Valid:
 
 
 def _check_weights(raw: Any, path: Path, faults: Faults) -> None:
-    if isinstance(raw, dict) and len(given := [k for k in ("hub", "path", "package") if k in raw]) != 1:
-        faults.add(path, "weights", f"given {' and '.join(given) or 'none'} of hub, path, package; allowed: exactly one of them")
+    if (
+        isinstance(raw, dict)
+        and len(given := [k for k in ("hub", "path", "package") if k in raw]) != 1
+    ):
+        faults.add(
+            path,
+            "weights",
+            f"given {' and '.join(given) or 'none'} of hub, path, package; allowed: "
+            "exactly one of them",
+        )
 
 
 def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
     if not isinstance(raw, dict):
         return
-    first, last = raw.get("first", datetime.date(2024, 1, 1)), raw.get("last", datetime.date(2024, 12, 31))
+    first, last = (
+        raw.get("first", datetime.date(2024, 1, 1)),
+        raw.get("last", datetime.date(2024, 12, 31)),
+    )
     if type(first) is type(last) is datetime.date and first > last:
-        faults.add(path, "calendar.last", f"given {last}, which is before first = {first}; allowed: the same date or a later one")
+        faults.add(
+            path,
+            "calendar.last",
+            f"given {last}, which is before first = {first}; allowed: the same date or a later one",
+        )
     if "dates" in raw and (both := [k for k in ("first", "last", "step") if k in raw]):
-        faults.add(path, "calendar.dates", f"given together with {', '.join(both)}; allowed: either dates, or first, last and step")
+        faults.add(
+            path,
+            "calendar.dates",
+            f"given together with {', '.join(both)}; allowed: either dates, or first, last "
+            "and step",
+        )
     if raw.get("dates") == [] and raw.get("control") is False:
-        faults.add(path, "calendar.dates", "empty, and control = false: nothing would be asked; allowed: dates, or the control, or both")
-    leap_days = [d for d in (first, last) if type(d) is datetime.date and (d.month, d.day) == (2, 29)]
+        faults.add(
+            path,
+            "calendar.dates",
+            "empty, and control = false: nothing would be asked; allowed: dates, or the "
+            "control, or both",
+        )
+    leap_days = [
+        d for d in (first, last) if type(d) is datetime.date and (d.month, d.day) == (2, 29)
+    ]
     if first == last and leap_days and raw.get("leap_day", "skip") == "skip":
-        faults.add(path, "calendar.leap_day", 'the only date is a February 29, which "skip" leaves out; allowed here: "keep"')
+        faults.add(
+            path,
+            "calendar.leap_day",
+            'the only date is a February 29, which "skip" leaves out; allowed here: "keep"',
+        )
 
 
 def check_model_names(models: Sequence[ModelSpec | None], path: Path, faults: Faults) -> None:
-    """Add a fault for each name that several of the `models` have; `path` is the file, or option, that lists them."""
+    """Add a fault for each name that several of the `models` have.
+
+    `path` is the file, or option, that lists them.
+    """
     names = [m.name for m in models if m is not None]
     for name in sorted({n for n in names if names.count(n) > 1}):
         faults.add(
-            path, "models", f"two model files say name = {name!r}, and results are kept by name; allowed: a name of its own for each"
+            path,
+            "models",
+            f"two model files say name = {name!r}, and results are kept by name; allowed: "
+            "a name of its own for each",
         )
 
 
 def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
     entries = raw["tasks"] if isinstance(raw.get("tasks"), list) else []
-    tasks = [f"{t.get('name')}.{t.get('style', 'zero_shot')}" for t in entries if isinstance(t, dict)]
-    models = [m for m in raw.get("models", []) if isinstance(m, str)] if isinstance(raw.get("models"), list) else []
-    tables = {part: raw[part] for part in ("calendar", "conditions") if isinstance(raw.get(part), dict)}
-    axes = {f"{part}.{axis}": v for part, table in tables.items() for axis, v in table.items() if isinstance(v, list)}
+    tasks = [
+        f"{t.get('name')}.{t.get('style', 'zero_shot')}" for t in entries if isinstance(t, dict)
+    ]
+    models = (
+        [m for m in raw.get("models", []) if isinstance(m, str)]
+        if isinstance(raw.get("models"), list)
+        else []
+    )
+    tables = {
+        part: raw[part] for part in ("calendar", "conditions") if isinstance(raw.get(part), dict)
+    }
+    axes = {
+        f"{part}.{axis}": v
+        for part, table in tables.items()
+        for axis, v in table.items()
+        if isinstance(v, list)
+    }
     listed: dict[str, list[Any]] = {"tasks": tasks, "models": models, **axes}
     for key, names in listed.items():
         for entry in sorted({str(e) for e in names if names.count(e) > 1}):
@@ -191,7 +273,10 @@ def _check_duplicates(raw: dict[str, Any], path: Path, faults: Faults) -> None:
 
 
 def _check_styles(spec: SweepSpec, path: Path) -> None:
-    """Raise where a task does not offer the style it is asked in. Tasks load heavy packages, so that all other faults come first."""
+    """Raise where a task does not offer the style it is asked in.
+
+    Tasks load heavy packages, so that all other faults come first.
+    """
     styled = [(i, t) for i, t in enumerate(spec.tasks) if t.style != "zero_shot"]
     if not styled:
         return
@@ -200,7 +285,11 @@ def _check_styles(spec: SweepSpec, path: Path) -> None:
         offered = list(registry.module("tasks", task.name).TASK.styles)
         if task.style not in offered:
             hint = nearest(task.style, offered)
-            faults.add(path, f"tasks.{i}.style", f"given {task.style!r}; allowed for task {task.name}: {', '.join(offered)}{hint}")
+            faults.add(
+                path,
+                f"tasks.{i}.style",
+                f"given {task.style!r}; allowed for task {task.name}: {', '.join(offered)}{hint}",
+            )
     faults.raise_if_any()
 
 
@@ -212,14 +301,16 @@ def _validate(kind: type[Spec], raw: dict[str, Any], path: Path, faults: Faults)
         for fault in error.errors(include_url=False):
             explained.setdefault(_path(fault["loc"]), []).append(_explain(kind, dict(fault)))
         for where, texts in explained.items():
-            # A value that may be a number or "auto" fails once for each; to the reader it is one fault.
+            # A value that may be a number or "auto" fails once for each; to the reader it is one
+            # fault.
             others = [text.split("allowed: ")[-1] for text in texts[1:]]
             faults.add(path, where, " or ".join([texts[0], *others]))
         return None
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    # Union members appear in pydantic's locations (`step.int`); a settings file knows only keys and positions.
+    # Union members appear in pydantic's locations (`step.int`); a settings file knows only keys and
+    # positions.
     return ".".join(str(part) for part in location if part not in _UNION_MEMBERS)
 
 
@@ -231,9 +322,14 @@ def _explain(kind: type[Spec], fault: dict[str, Any]) -> str:
     is_tasks = bool(fault["loc"] == ("tasks",))
     if error == "extra_forbidden":
         allowed = _keys(kind, fault["loc"][:-1])
-        return f"unknown key, given {given!r}; allowed here: {', '.join(allowed)}{nearest(str(fault['loc'][-1]), allowed)}"
+        return (
+            f"unknown key, given {given!r}; allowed here: "
+            f"{', '.join(allowed)}{nearest(str(fault['loc'][-1]), allowed)}"
+        )
     if error == "missing":
-        return "missing; it must be given" + ", as one table headed [[tasks]] for each task" * is_tasks
+        return (
+            "missing; it must be given" + ", as one table headed [[tasks]] for each task" * is_tasks
+        )
     if error == "value_error":
         return f"given {given!r}: {context['error']}"
     allowed_text = _ALLOWED.get(error, fault["msg"]).format(**context)

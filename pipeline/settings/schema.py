@@ -1,7 +1,10 @@
-"""Settings files: TOML in, frozen `SweepSpec` and `ModelSpec` out. Nothing else in the project parses settings.
+"""Settings files: TOML in, frozen `SweepSpec` and `ModelSpec` out.
 
-Everything wrong with a sweep and its model files is reported at once, each fault with its file, its path in the file, what was given, what
-is allowed and the nearest valid name. Importing this module, and refusing a bad file, loads nothing heavy.
+Nothing else in the project parses settings.
+
+Everything wrong with a sweep and its model files is reported at once, each fault with its file, its
+path in the file, what was given, what is allowed and the nearest valid name. Importing this module,
+and refusing a bad file, loads nothing heavy.
 """
 
 import datetime
@@ -68,19 +71,25 @@ class CalendarSpec(Spec):
     leap_day: Literal["skip", "keep"] = "skip"
     """`skip` leaves February 29 out, so that 2024 has the paper's 365 dates."""
     dates: list[Day] | None = None
-    """The dates themselves, instead of first, last and step; an empty list asks without a date only."""
+    """The dates themselves, instead of first, last and step; an empty list asks without a date
+    only."""
     years: Annotated[list[Annotated[int, Field(ge=1, le=9999)]], Field(min_length=1)] | None = None
     """Sweep the same days of each of these years, instead of the years that the dates name."""
     formats: Annotated[list[FormatName], Field(min_length=1)] = ["iso"]
     control: bool = True
     """Also ask every item without a date."""
     placebo: NotNegative = 0
-    """How many dates are asked a second time, elsewhere in the batch; they measure the engine's own noise."""
+    """How many dates are asked a second time, elsewhere in the batch; they measure the engine's own
+    noise."""
 
     def days(self) -> list[datetime.date]:
         """The swept dates, ascending, without repeats."""
         listed = self.dates is not None
-        days = sorted(set(self.dates or ())) if listed else dates.calendar(self.first, self.last, self.step, self.leap_day)
+        days = (
+            sorted(set(self.dates or ()))
+            if listed
+            else dates.calendar(self.first, self.last, self.step, self.leap_day)
+        )
         return days if self.years is None else dates.in_years(days, self.years)
 
 
@@ -90,9 +99,11 @@ class TaskSpec(Spec):
     name: TaskName
     style: StyleName = "zero_shot"
     rows: Positive | None = None
-    """How many rows the data set must have, so that another edition of it is an error and not another experiment."""
+    """How many rows the data set must have, so that another edition of it is an error and not
+    another experiment."""
     limit: Positive | None = None
-    """At most this many items, as evenly from each of the task's groups as may be, chosen by a hash of their ids; None asks all."""
+    """At most this many items, as evenly from each of the task's groups as may be, chosen by a hash
+    of their ids; None asks all."""
     subset_seed: NotNegative = 0
     """Which subset `limit` chooses."""
     max_tokens: Positive | None = None
@@ -102,14 +113,20 @@ class TaskSpec(Spec):
 
 
 class ConditionsSpec(Spec):
-    """What is varied beside the date. Every list is an axis; the sweep asks every item under every combination of them and of the dates."""
+    """What is varied beside the date.
+
+    Every list is an axis; the sweep asks every item under every combination of them and of the
+    dates.
+    """
 
     placements: Annotated[list[PlacementName], Field(min_length=1)] = ["system_start"]
-    """Where the date stands. `template` is the `native` mode: the official chat template, with the swept date in the slot that it has."""
+    """Where the date stands. `template` is the `native` mode: the official chat template, with the
+    swept date in the slot that it has."""
     wordings: Annotated[list[WordingName], Field(min_length=1)] = ["none"]
     """What else the system message says, before the task's own text."""
     option_orders: Annotated[list[NotNegative], Field(min_length=1)] = [0]
-    """Seeded orders of multiple-choice options, different for each question; 0 is the order as loaded."""
+    """Seeded orders of multiple-choice options, different for each question; 0 is the order as
+    loaded."""
     locations: Annotated[list[LocationName], Field(min_length=1)] = ["none"]
     """Where the system message says the user is."""
 
@@ -118,23 +135,28 @@ class EngineSpec(Spec):
     """How the engine runs; `auto` values are resolved for the platform in `engine.py` and recorded."""
 
     name: Name = "default"
-    """Label of this engine setting, a column of every table: name the GPU or the batch size here, where runs are to be joined."""
+    """Label of this engine setting, a column of every table: name the GPU or the batch size here,
+    where runs are to be joined."""
     dtype: Dtype = "auto"
     """Precision of the weights and the computation, instead of the model file's."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     replicas: Positive | Auto = "auto"
-    """Engines side by side; `auto` is GPUs / tensor-parallel size, node by node, and one a node on CPU."""
+    """Engines side by side; `auto` is GPUs / tensor-parallel size, node by node, and one a node on
+    CPU."""
     threads: Positive | Auto = "auto"
-    """CPU cores of one replica, for each tensor-parallel rank on CPU; `auto` gives the most that fits on the nodes."""
+    """CPU cores of one replica, for each tensor-parallel rank on CPU; `auto` gives the most that
+    fits on the nodes."""
     scoring_cpus: NotNegative | Auto = "auto"
-    """Cores kept from the engines, on which texts and programs are scored while generation runs; `auto` is a quarter of each node's where
-    engines run on GPU, and none on CPU, where a core does more for the engine."""
+    """Cores kept from the engines, on which texts and programs are scored while generation runs;
+    `auto` is a quarter of each node's where engines run on GPU, and none on CPU, where a core does
+    more for the engine."""
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
     """The batch size: the largest number of requests that are computed together."""
     max_num_batched_tokens: Positive | Auto = "auto"
     window: Positive | Auto = "auto"
-    """Requests given to the engine at a time: those computed together, and those that wait for a place."""
+    """Requests given to the engine at a time: those computed together, and those that wait for a
+    place."""
     prefix_hash: Literal["auto", "sha256", "xxhash"] = "auto"
     """How the prefix cache names its blocks."""
     kv_cache_gib: Positive = 2
@@ -142,7 +164,8 @@ class EngineSpec(Spec):
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     prefix_caching: bool = True
     batch_invariant: bool | Auto = "auto"
-    """vLLM's batch-invariant kernels; `auto` asks for them on GPU where the model has them, and not on CPU, where vLLM has none."""
+    """vLLM's batch-invariant kernels; `auto` asks for them on GPU where the model has them, and not
+    on CPU, where vLLM has none."""
     seed: NotNegative = 0
     shard_rows: Positive = 2048
     """Completions in one file: what a crash can cost, per replica."""
@@ -164,26 +187,33 @@ class WeightsSpec(Spec):
 class TemplateSpec(Spec):
     """How prompts are rendered.
 
-    In `paper` mode (every placement but `template`) a prompt is the paper's text inside the model's special tokens, with no date but the
-    swept one. In `native` mode (placement `template`) it is the official chat template, with the swept date in the slot that it has.
+    In `paper` mode (every placement but `template`) a prompt is the paper's text inside the model's
+    special tokens, with no date but the swept one. In `native` mode (placement `template`) it is
+    the official chat template, with the swept date in the slot that it has.
     """
 
     paper: str | None = None
-    """Jinja template of `paper` mode, for models whose own template writes a date; None uses the checkpoint's template."""
+    """Jinja template of `paper` mode, for models whose own template writes a date; None uses the
+    checkpoint's template."""
     date_slot: str | None = None
-    """Where the checkpoint's template takes its date from in `native` mode: the name of a template variable, or `clock`."""
+    """Where the checkpoint's template takes its date from in `native` mode: the name of a template
+    variable, or `clock`."""
     own_date: Literal["refuse", "keep"] = "refuse"
-    """What to do where the template of `paper` mode writes a date of its own beside the swept one."""
+    """What to do where the template of `paper` mode writes a date of its own beside the swept
+    one."""
     system_role: Literal["system", "developer", "user"] = "system"
-    """Role of the message with the system text; `user` puts it before the first user's turn, for templates without a system role."""
+    """Role of the message with the system text; `user` puts it before the first user's turn, for
+    templates without a system role."""
     kwargs: dict[str, bool | int | float | str] = {}
     """Extra variables of the template, e.g. `enable_thinking = false`."""
     clock: Day = datetime.date(2024, 7, 26)
     """What a template that asks for today's date gets; never the wall clock."""
     control_system: Literal["empty", "omit"] = "empty"
-    """What a control prompt does with a system message that would be empty: keep it empty, or have none.
+    """What a control prompt does with a system message that would be empty: keep it empty, or have
+    none.
 
-    `empty` changes the least: many templates insert a text of their own when there is no system message at all.
+    `empty` changes the least: many templates insert a text of their own when there is no system
+    message at all.
     """
 
 
@@ -204,10 +234,12 @@ class SimulatedSpec(Spec):
     amplitude: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Planted date effect: accuracy + amplitude * cos(2 pi * day of year / 365)."""
     flip: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Share of items whose outcome is drawn anew for each date, whether or not there is an effect."""
+    """Share of items whose outcome is drawn anew for each date, whether or not there is an
+    effect."""
     seed: NotNegative = 0
     counts_only: bool = False
-    """Give every request one of a few fixed outputs: what is left to measure is everything around an engine."""
+    """Give every request one of a few fixed outputs: what is left to measure is everything around
+    an engine."""
 
 
 class ModelSpec(Spec):
@@ -224,15 +256,19 @@ class ModelSpec(Spec):
     max_model_len: Positive | None = None
     """Longest prompt plus output in tokens; None takes what the plan needs."""
     batch_invariant: bool = True
-    """Whether vLLM has batch-invariant kernels for the model; where it has not, `auto` does not ask for them."""
+    """Whether vLLM has batch-invariant kernels for the model; where it has not, `auto` does not ask
+    for them."""
     has_sliding_window: bool = False
-    """Whether some layers attend to a window only; vLLM would keep few of their blocks in the prefix cache unless told otherwise."""
+    """Whether some layers attend to a window only; vLLM would keep few of their blocks in the
+    prefix cache unless told otherwise."""
     reads_images: bool = False
     """Whether the checkpoint also reads images, for which the engine then reserves nothing."""
     thinking_tokens: NotNegative = 0
-    """Tokens allowed beside a task's longest output, for a model that thinks aloud before it answers."""
+    """Tokens allowed beside a task's longest output, for a model that thinks aloud before it
+    answers."""
     label_form: Literal["spaced", "bare"] = "spaced"
-    """Label tokens of multiple choice: ` A` behind the prefill `Answer:`, as in the paper, or `A` at the start of the assistant's turn."""
+    """Label tokens of multiple choice: ` A` behind the prefill `Answer:`, as in the paper, or `A`
+    at the start of the assistant's turn."""
     template: TemplateSpec = TemplateSpec()
     sampling: SamplingSpec = SamplingSpec()
     simulated: SimulatedSpec | None = None
@@ -250,7 +286,8 @@ class SweepSpec(Spec):
     conditions: ConditionsSpec = ConditionsSpec()
     engine: EngineSpec = EngineSpec()
     data_root: str | None = None
-    """A local mirror of Hub data sets, relative to the sweep file; None reads DATESWEEP_DATA, else the Hub."""
+    """A local mirror of Hub data sets, relative to the sweep file; None reads DATESWEEP_DATA, else
+    the Hub."""
     allow_code_execution: bool = False
     """Consent to run programs that the model wrote, which HumanEval's scoring needs."""
     narrowing: dict[str, str] = {}
@@ -262,7 +299,9 @@ class SweepSpec(Spec):
 
 
 def configs_folder() -> Path:
-    """Where named models and sweeps are: DATESWEEP_CONFIGS, else `configs` here, else the one beside the package."""
+    """Where named models and sweeps are: DATESWEEP_CONFIGS, else `configs` here, else the one
+    beside the package.
+    """
     if folder := os.environ.get("DATESWEEP_CONFIGS"):
         return Path(folder)
     here = Path("configs")
@@ -286,15 +325,23 @@ def sweep_path(name: str) -> Path:
     known = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.toml"))
     wanted = Path(name).relative_to(folder) if Path(name).is_relative_to(folder) else Path(name)
     hint = _nearest_sweeps(wanted.as_posix().removesuffix(".toml"), known)
-    raise ConfigError(f"no sweep file {name!r}{hint}; in {folder} there are: {', '.join(known) or 'none'}")
+    raise ConfigError(
+        f"no sweep file {name!r}{hint}; in {folder} there are: {', '.join(known) or 'none'}"
+    )
 
 
 def _nearest_sweeps(wanted: str, known: list[str]) -> str:
-    """As `nearest`, of sweeps that may be in folders: those that begin as `wanted` does, else those whose last part is the closest."""
+    """As `nearest`, of sweeps that may be in folders: those that begin as `wanted` does, else those
+    whose last part is the closest.
+    """
     folder, last = Path(wanted).parent, Path(wanted).name
-    found = [k for k in known if last and k.startswith(wanted)] or [k for k in known if last and Path(k).name.startswith(last)]
+    found = [k for k in known if last and k.startswith(wanted)] or [
+        k for k in known if last and Path(k).name.startswith(last)
+    ]
     if not found:
-        close = difflib.get_close_matches(last, sorted({Path(k).name for k in known}), n=1, cutoff=0.5)
+        close = difflib.get_close_matches(
+            last, sorted({Path(k).name for k in known}), n=1, cutoff=0.5
+        )
         found = [k for k in known if Path(k).name in close]
     here = [k for k in found if Path(k).parent == folder] or found
     return f" (did you mean {' or '.join(map(repr, here[:_MOST_HINTS]))}?)" if here else ""
@@ -306,6 +353,9 @@ def model_names() -> list[str]:
 
 
 def summary(path: Path) -> dict[str, str]:
-    """`title` and `licence` of a sweep or model file, empty where it has none; for lists, without checking the rest."""
+    """`title` and `licence` of a sweep or model file, empty where it has none.
+
+    For lists, without checking the rest.
+    """
     raw = tomllib.loads(path.read_text())
     return {key: str(raw.get(key, "")) for key in ("title", "licence")}

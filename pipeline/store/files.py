@@ -16,7 +16,10 @@ from pipeline.store.places import OBJECT_STORES, Place, Remote
 
 @contextlib.contextmanager
 def replacing(path: Place) -> Iterator[Path]:
-    """A temporary local path whose file becomes `path` in one step on success; a reader sees the whole file or none."""
+    """A temporary local path whose file becomes `path` in one step on success.
+
+    A reader sees the whole file or none.
+    """
     if isinstance(path, Remote):
         with tempfile.TemporaryDirectory(prefix="datesweep-") as folder:
             part = Path(folder) / path.name
@@ -41,7 +44,10 @@ def read_parquet(path: Place) -> pl.DataFrame:
 
 
 def scan_parquet(paths: Sequence[Place]) -> pl.LazyFrame:
-    """The tables at `paths`, one below the other, read as they are needed; of stores that Polars cannot read, held in memory as stored."""
+    """The tables at `paths`, one below the other, read as they are needed.
+
+    Of stores that Polars cannot read, held in memory as stored.
+    """
     if all(isinstance(path, Path) or path.scheme in OBJECT_STORES for path in paths):
         return pl.scan_parquet([str(path) for path in paths], glob=False)
     return pl.scan_parquet(read_all(paths))

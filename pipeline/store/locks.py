@@ -23,12 +23,17 @@ SETTLE_S = 1.0
 
 
 def _in_use(folder: Place, who: str = "") -> StoreError:
-    return StoreError(f"{folder}: another datesweep process{who} is working here; wait for it, or give another --out")
+    return StoreError(
+        f"{folder}: another datesweep process{who} is working here; wait for it, or give "
+        "another --out"
+    )
 
 
 @contextlib.contextmanager
 def flocked(folder: Path) -> Iterator[None]:
-    """While inside, this process has the lock of `folder`; it falls with the process, however it ends.
+    """While inside, this process has the lock of `folder`.
+
+    It falls with the process, however it ends.
 
     Raises:
         StoreError: another process has it.
@@ -44,16 +49,21 @@ def flocked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def leased(folder: Remote) -> Iterator[None]:
-    """While inside, a thread renews a lease file in `folder`, and whoever sees it renewed keeps out.
+    """While inside, a thread renews a lease file in `folder`, and whoever sees it renewed keeps
+    out.
 
-    Weaker than a lock: a process that stands still for `DEAD_AFTER_S` loses its lease without being stopped, and on stores that cannot
-    create a file in one step two may begin at once. Even then every file stays whole; work is done twice. After a process was killed, the
-    next waits for `DEAD_AFTER_S`. No clocks are compared.
+    Weaker than a lock: a process that stands still for `DEAD_AFTER_S` loses its lease without being
+    stopped, and on stores that cannot create a file in one step two may begin at once. Even then
+    every file stays whole; work is done twice. After a process was killed, the next waits for
+    `DEAD_AFTER_S`. No clocks are compared.
 
     Raises:
         StoreError: another process renews the lease, or nothing can be written there.
     """
-    lease, mine = folder / ".lease", f"{socket.gethostname()}, process {os.getpid()}; {secrets.token_hex(8)}"
+    lease, mine = (
+        folder / ".lease",
+        f"{socket.gethostname()}, process {os.getpid()}; {secrets.token_hex(8)}",
+    )
     _take(lease, mine)
     stop = threading.Event()
     beats = threading.Thread(target=_renew, args=(lease, mine, stop), daemon=True)
@@ -63,7 +73,9 @@ def leased(folder: Remote) -> Iterator[None]:
     finally:
         stop.set()
         beats.join()
-        with contextlib.suppress(StoreError, FileNotFoundError):  # a lease left behind is taken over
+        with contextlib.suppress(
+            StoreError, FileNotFoundError
+        ):  # a lease left behind is taken over
             if lease.read_text().startswith(mine):
                 lease.unlink()
 
@@ -82,7 +94,10 @@ def _take(lease: Remote, mine: str) -> None:
 
 
 def _wait_for_silence(lease: Remote) -> None:
-    """Return when `lease` was not renewed for `DEAD_AFTER_S`, or is gone; raise as soon as it is renewed."""
+    """Return when `lease` was not renewed for `DEAD_AFTER_S`, or is gone.
+
+    Raise as soon as it is renewed.
+    """
     deadline = time.monotonic() + DEAD_AFTER_S
     with contextlib.suppress(FileNotFoundError):
         seen = lease.read_text()
@@ -96,7 +111,9 @@ def _renew(lease: Remote, mine: str, stop: threading.Event) -> None:
     for beat in itertools.count(1):
         if stop.wait(BEAT_S):
             return
-        with contextlib.suppress(StoreError, FileNotFoundError):  # a store that stumbles is asked again at the next beat
+        with contextlib.suppress(
+            StoreError, FileNotFoundError
+        ):  # a store that stumbles is asked again at the next beat
             if not lease.read_text().startswith(mine):
                 return
             lease.write_text(f"{mine}; beat {beat}")

@@ -1,4 +1,7 @@
-"""Where a run folder may be: a local path or a URL that fsspec can write; and how one process keeps others out of either."""
+"""Where a run folder may be: a local path or a URL that fsspec can write.
+
+And how one process keeps others out of either.
+"""
 
 import contextlib
 import fnmatch
@@ -11,15 +14,16 @@ from typing import Any
 from pipeline.core.errors import StoreError
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl")
-"""Schemes of stores that show an object only when it is whole, and that have no folders to make. Polars reads them by itself."""
+"""Schemes of stores that show an object only when it is whole, and that have no folders to make.
+Polars reads them by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A file or folder at a URL, with those operations of `Path` that a run needs.
 
-    Every operation asks the store anew, since other processes write there too. What goes wrong there is a StoreError, but for the
-    FileNotFoundError that a `Path` raises too.
+    Every operation asks the store anew, since other processes write there too. What goes wrong
+    there is a StoreError, but for the FileNotFoundError that a `Path` raises too.
     """
 
     url: str
@@ -58,7 +62,10 @@ class Remote:
             return False
 
     def glob(self, pattern: str) -> Iterator["Remote"]:
-        """Files below this folder that match `pattern`, part by part, in the store's order; none where there is no folder."""
+        """Files below this folder that match `pattern`, part by part, in the store's order.
+
+        None where there is no folder.
+        """
         first, _, rest = pattern.partition("/")
         try:
             with self._asking() as (files, path):
@@ -67,7 +74,9 @@ class Remote:
             return
         for entry in entries:
             child = self / entry["name"].rstrip("/").rpartition("/")[2]
-            if fnmatch.fnmatchcase(child.name, first) and (entry["type"] == "directory") == bool(rest):
+            if fnmatch.fnmatchcase(child.name, first) and (entry["type"] == "directory") == bool(
+                rest
+            ):
                 yield from child.glob(rest) if rest else [child]
 
     def read_bytes(self) -> bytes:
@@ -85,7 +94,10 @@ class Remote:
             files.pipe_file(path, text.encode())
 
     def create(self, text: str) -> bool:
-        """Whether the file was not there and now holds `text`; where the store cannot say so in one step, two may hear True."""
+        """Whether the file was not there and now holds `text`.
+
+        Where the store cannot say so in one step, two may hear True.
+        """
         if self.is_file():
             return False
         with self._asking() as (files, path):
@@ -95,13 +107,18 @@ class Remote:
             except FileExistsError:
                 return False
             except FileNotFoundError:
-                raise StoreError(f"{self.url}: there is no such place to write to; make the bucket first") from None
+                raise StoreError(
+                    f"{self.url}: there is no such place to write to; make the bucket first"
+                ) from None
         return True
 
     def upload(self, local: Path) -> None:
-        """Make this file a copy of `local`, at once where the store renames files or shows only whole ones."""
+        """Make this file a copy of `local`, at once where the store renames files or shows only
+        whole ones.
+        """
         with self._asking() as (files, path):
-            # A store without a rename of its own has fsspec's, which copies: no safer than writing the file where it belongs.
+            # A store without a rename of its own has fsspec's, which copies: no safer than writing
+            # the file where it belongs.
             if self.scheme in OBJECT_STORES or type(files).mv is _fsspec().AbstractFileSystem.mv:
                 files.put_file(str(local), path)
             else:
@@ -121,7 +138,10 @@ class Remote:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[tuple[Any, str]]:
-        """The file system of this URL and the path in it; fsspec keeps one for each setting, so asking again is cheap."""
+        """The file system of this URL and the path in it.
+
+        Fsspec keeps one for each setting, so asking again is cheap.
+        """
         try:
             yield _fsspec().core.url_to_fs(self.url, use_listings_cache=False)
         except (FileNotFoundError, StoreError):

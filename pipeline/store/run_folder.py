@@ -1,4 +1,6 @@
-"""The run folder. A stage reads one part of it and writes another; a file is done if and only if it has its final name.
+"""The run folder. A stage reads one part of it and writes another.
+
+A file is done if and only if it has its final name.
 
 manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
 plan/<table>.parquet prompts.json               what is asked, tables of `PLAN_TABLES`; and what was found of each model's prompts
@@ -11,9 +13,10 @@ report.html
 telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
 logs/                                          what engines and workers said; on the machine itself where the folder is remote
 
-A folder is a local path, network drives included, or a URL that fsspec can write, such as `s3://bucket/run`, with the package for its
-scheme installed (s3fs for this one) and credentials where fsspec and Polars find them on every node. Run here: `memory://` and `file://`
-URLs, and S3 against a simulated server on one machine. Not run: Amazon's S3, Google's and Azure's stores.
+A folder is a local path, network drives included, or a URL that fsspec can write, such as
+`s3://bucket/run`, with the package for its scheme installed (s3fs for this one) and credentials
+where fsspec and Polars find them on every node. Run here: `memory://` and `file://` URLs, and S3
+against a simulated server on one machine. Not run: Amazon's S3, Google's and Azure's stores.
 """
 
 import contextlib
@@ -27,7 +30,14 @@ import polars as pl
 
 from pipeline.core import cache
 from pipeline.core.errors import StoreError, nearest
-from pipeline.store.files import read_all, read_parquet, replacing, scan_parquet, write_json, write_parquet
+from pipeline.store.files import (
+    read_all,
+    read_parquet,
+    replacing,
+    scan_parquet,
+    write_json,
+    write_parquet,
+)
 from pipeline.store.locks import flocked, leased
 from pipeline.store.places import Place, Remote, place
 
@@ -36,16 +46,26 @@ PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
 
 def fingerprint(settings: dict[str, Any]) -> str:
     """SHA-256 of `settings` in a canonical JSON form."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """One line for each key whose value differs between two nested settings: `path: was X, now Y`."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = sorted({*old, *new})
-        return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
+        return [
+            line
+            for k in keys
+            for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)
+        ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [line for i, (a, b) in enumerate(zip(old, new, strict=True)) for line in differences(a, b, f"{path}.{i}")]
+        return [
+            line
+            for i, (a, b) in enumerate(zip(old, new, strict=True))
+            for line in differences(a, b, f"{path}.{i}")
+        ]
     return [] if old == new else [f"{path}: was {_short(old)}, now {_short(new)}"]
 
 
@@ -70,15 +90,24 @@ class Run:
         """
         run = cls(folder)
         if not run.manifest_path.is_file():
-            raise StoreError(f"{folder} is no run folder (it has no manifest.json){_beside(run.folder)}; `datesweep plan SWEEP` makes one")
+            raise StoreError(
+                f"{folder} is no run folder (it has no "
+                f"manifest.json){_beside(run.folder)}; `datesweep plan SWEEP` makes one"
+            )
         return run
 
     @property
     def logs(self) -> Path:
-        """Where engines write what they say: in the folder, or where that is remote, in the cache folder of the machine they run on."""
+        """Where engines write what they say: in the folder, or where that is remote, in the cache
+        folder of the machine they run on.
+        """
         if isinstance(self.folder, Path):
             return self.folder / "logs"
-        return cache.folder() / "logs" / f"{self.folder.name}-{hashlib.sha256(self.folder.url.encode()).hexdigest()[:8]}"
+        return (
+            cache.folder()
+            / "logs"
+            / f"{self.folder.name}-{hashlib.sha256(self.folder.url.encode()).hexdigest()[:8]}"
+        )
 
     @property
     def manifest_path(self) -> Place:
@@ -90,7 +119,9 @@ class Run:
         return dict(json.loads(self.manifest_path.read_text()))
 
     def claim(self, settings: dict[str, Any]) -> bool:
-        """Whether the folder already holds a plan for exactly these `settings`; False when it is new.
+        """Whether the folder already holds a plan for exactly these `settings`.
+
+        False when it is new.
 
         Raises:
             StoreError: it holds a run of other settings; the message names the keys that differ.
@@ -101,15 +132,20 @@ class Run:
         if old["fingerprint"] == fingerprint(settings):
             return True
         lines = differences(old["settings"], json.loads(json.dumps(settings)))
-        listed = "\n  ".join(lines[:12] + ([f"... and {len(lines) - 12} more"] if len(lines) > 12 else []))
+        listed = "\n  ".join(
+            lines[:12] + ([f"... and {len(lines) - 12} more"] if len(lines) > 12 else [])
+        )
         raise StoreError(
-            f"{self.folder} holds a run of other settings; nothing was changed. These keys differ:\n  {listed}\n"
+            f"{self.folder} holds a run of other settings; nothing was changed. These keys "
+            f"differ:\n  {listed}\n"
             "Give another folder with --out, or delete this one."
         )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """While inside, no other process works on this folder; the lock falls with the process, however it ends.
+        """While inside, no other process works on this folder.
+
+        The lock falls with the process, however it ends.
 
         A remote folder has a lease instead, which is weaker; `places.leased` says how.
 
@@ -119,7 +155,9 @@ class Run:
         with flocked(self.folder) if isinstance(self.folder, Path) else leased(self.folder):
             yield
 
-    def write_plan(self, manifest: dict[str, Any], prompts: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
+    def write_plan(
+        self, manifest: dict[str, Any], prompts: dict[str, Any], tables: dict[str, pl.DataFrame]
+    ) -> None:
         """Write the plan; the manifest comes last, so a folder with a manifest has a whole plan."""
         for name in PLAN_TABLES:
             write_parquet(tables[name], self.folder / "plan" / f"{name}.parquet")
@@ -131,15 +169,28 @@ class Run:
         return read_parquet(self.folder / "plan" / f"{name}.parquet")
 
     def requests(self) -> pl.LazyFrame:
-        """The plan's requests with their names: `position`, `shard`, `task`, `style`, `item_id`, `variant`, `replicate`, in plan order."""
+        """The plan's requests with their names: `position`, `shard`, `task`, `style`, `item_id`,
+        `variant`, `replicate`, in plan order.
+        """
         rows = scan_parquet([self.folder / "plan" / "requests.parquet"]).with_row_index("position")
-        items, arms = (self.plan_table(name).lazy().with_row_index(key) for name, key in (("asked", "item"), ("arms", "arm")))
-        named = rows.join(items, on="item", maintain_order="left").join(arms, on="arm", maintain_order="left")
+        items, arms = (
+            self.plan_table(name).lazy().with_row_index(key)
+            for name, key in (("asked", "item"), ("arms", "arm"))
+        )
+        named = rows.join(items, on="item", maintain_order="left").join(
+            arms, on="arm", maintain_order="left"
+        )
         return named.select("position", "shard", "task", "style", "item_id", "variant", "replicate")
 
     def shard_sizes(self) -> dict[int, int]:
         """Requests of each shard, in plan order."""
-        sizes = scan_parquet([self.folder / "plan" / "requests.parquet"]).group_by("shard").len().sort("shard").collect()
+        sizes = (
+            scan_parquet([self.folder / "plan" / "requests.parquet"])
+            .group_by("shard")
+            .len()
+            .sort("shard")
+            .collect()
+        )
         return dict(zip(sizes["shard"].to_list(), sizes["len"].to_list(), strict=True))
 
     def shards_of(self, task: str, style: str, item_ids: pl.Series | None = None) -> list[int]:
@@ -156,7 +207,9 @@ class Run:
         )
 
     def prompts(self) -> dict[str, Any]:
-        """What the plan found about each model's prompts: label tokens, longest prompt, template hash."""
+        """What the plan found about each model's prompts: label tokens, longest prompt, template
+        hash.
+        """
         return dict(json.loads((self.folder / "plan" / "prompts.json").read_text()))
 
     def completion_path(self, model: str, shard: int) -> Place:
@@ -188,16 +241,24 @@ class Run:
     def _scan(self, part: str, pattern: str) -> pl.LazyFrame:
         files = self._files(part, pattern)
         if not files:
-            raise StoreError(f"{self.folder} has no {part} yet; `datesweep status {self.folder}` tells what is done")
+            raise StoreError(
+                f"{self.folder} has no {part} yet; `datesweep status {self.folder}` tells "
+                "what is done"
+            )
         return scan_parquet(files)
 
     def _files(self, part: str, pattern: str) -> list[Place]:
-        """The files of one part of the folder, in the order of `Path`, which is that of their names part by part."""
+        """The files of one part of the folder, in the order of `Path`, which is that of their names
+        part by part.
+        """
         found: list[Place] = [*(self.folder / part).glob(pattern)]
         return sorted(found, key=lambda path: str(path).split("/"))
 
     def engine_facts(self, model: str) -> dict[str, Any]:
-        """What the engine of `model` honoured when it started: versions, hardware, settings; empty before the first start."""
+        """What the engine of `model` honoured when it started: versions, hardware, settings.
+
+        Empty before the first start.
+        """
         path = self.folder / "engines" / f"{model}.json"
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
@@ -218,8 +279,15 @@ class Run:
 
 
 def _beside(folder: Place) -> str:
-    """The runs beside a local `folder`, for an error message; a bucket may be long to list, or not be ours to list."""
+    """The runs beside a local `folder`, for an error message.
+
+    A bucket may be long to list, or not be ours to list.
+    """
     if isinstance(folder, Remote):
         return ""
     known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
-    return f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}" if known else ""
+    return (
+        f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}"
+        if known
+        else ""
+    )

@@ -1,11 +1,13 @@
-"""A task is one benchmark: its rows, its prompt, how an answer is read out of an output, and the metrics that judge it.
+"""A task is one benchmark: its rows, its prompt, how an answer is read out of an output, and the
+metrics that judge it.
 
-To add one, write `pipeline/tasks/<name>.py` with one `Task` subclass and `TASK = ThatClass`. The contract tests
-(`tests/test_tasks.py`) then run over it: the gold output scores full marks, a wrong one less, item ids are unique and stable.
-A task sees rows as the Hub has them and never reads files; `sources.py` does. It knows nothing of dates; `variants.py` does.
+To add one, write `pipeline/tasks/<name>.py` with one `Task` subclass and `TASK = ThatClass`. The
+contract tests (`tests/test_tasks.py`) then run over it: the gold output scores full marks, a wrong
+one less, item ids are unique and stable. A task sees rows as the Hub has them and never reads
+files; `sources.py` does. It knows nothing of dates; `variants.py` does.
 
-A benchmark may be asked in several styles (zero-shot, with five examples, with step-by-step reasoning); a `Task` object is a benchmark in
-one style, `tasks.get("mmlu", "cot")`.
+A benchmark may be asked in several styles (zero-shot, with five examples, with step-by-step
+reasoning); a `Task` object is a benchmark in one style, `tasks.get("mmlu", "cot")`.
 """
 
 import abc
@@ -39,7 +41,8 @@ class Source:
     """A page that describes the data."""
     licence: str
     package: str | None = None
-    """Name of a Python package that ships the rows, which are then read from it and nowhere else."""
+    """Name of a Python package that ships the rows, which are then read from it and nowhere
+    else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +53,11 @@ class Prompt:
     """What follows the date sentence in the system message; may be empty."""
     user: str
     prefill: str
-    """How the assistant's turn begins, without a trailing space; empty where the model starts by itself."""
+    """How the assistant's turn begins, without a trailing space; empty where the model starts by
+    itself."""
     shots: tuple[tuple[str, str], ...] = ()
-    """Worked examples, each a user's turn and the assistant's answer; they stand between the system message and the item."""
+    """Worked examples, each a user's turn and the assistant's answer; they stand between the system
+    message and the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,8 @@ class Style:
     """One way of asking a benchmark."""
 
     kind: Literal["label", "text"]
-    """`label`: the answer is the label with the highest next-token probability. `text`: the model writes."""
+    """`label`: the answer is the label with the highest next-token probability. `text`: the model
+    writes."""
     metrics: tuple[str, ...]
     """Names in `pipeline/metrics`; the first is the headline."""
     max_tokens: int
@@ -83,7 +89,10 @@ NO_ANSWER = Answer(answer="", rule="none")
 
 
 class Task(abc.ABC):
-    """One benchmark in one style. Class attributes describe the benchmark; methods work on one item at a time."""
+    """One benchmark in one style.
+
+    Class attributes describe the benchmark; methods work on one item at a time.
+    """
 
     name: ClassVar[str]
     """The module's name."""
@@ -91,18 +100,22 @@ class Task(abc.ABC):
     version: ClassVar[int]
     """Raised whenever prompts change, so that old completions are not taken for new ones."""
     extraction_version: ClassVar[int] = 1
-    """Raised whenever the same output is read in another way: outputs are then scored anew, and completions kept."""
+    """Raised whenever the same output is read in another way: outputs are then scored anew, and
+    completions kept."""
     source: ClassVar[Source]
     chance: ClassVar[float]
     """Score of random guessing, 0 to 100."""
     styles: ClassVar[Mapping[str, Style]]
     """Style name -> how the items are asked; `zero_shot` is there for every benchmark."""
     example_sources: ClassVar[tuple[Source, ...]] = ()
-    """Where worked examples come from, for styles with shots: the first of these that is to be had."""
+    """Where worked examples come from, for styles with shots: the first of these that is to be
+    had."""
     paper_items: ClassVar[int | None] = None
-    """Items in the paper's data set, as it states them (arXiv 2609.36931); None where the paper has no such set."""
+    """Items in the paper's data set, as it states them (arXiv 2609.36931); None where the paper has
+    no such set."""
     paper_subset: ClassVar[int | None] = None
-    """Items of the subset that the steps of the paper's reported deltas suggest; None where they suggest the whole set or nothing."""
+    """Items of the subset that the steps of the paper's reported deltas suggest; None where they
+    suggest the whole set or nothing."""
     has_options: ClassVar[bool] = False
     """Whether its items are multiple-choice, whose options may be shown in another order."""
     executes_code: ClassVar[bool] = False
@@ -116,7 +129,10 @@ class Task(abc.ABC):
         """
         if style not in self.styles:
             known = ", ".join(self.styles)
-            raise ConfigError(f"task {self.name}: style {style!r} is not offered; allowed: {known}{nearest(style, self.styles)}")
+            raise ConfigError(
+                f"task {self.name}: style {style!r} is not offered; allowed: "
+                f"{known}{nearest(style, self.styles)}"
+            )
         self.style = style
 
     @property
@@ -149,17 +165,23 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
-        """The wording of `item` behind the worked examples `shots`; equal for every date and model."""
+        """The wording of `item` behind the worked examples `shots`.
+
+        Equal for every date and model.
+        """
 
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
-        """Items for worked examples out of the `rows` of one of `example_sources`; `items` are all the items of the benchmark.
+        """Items for worked examples out of the `rows` of one of `example_sources`.
+
+        `items` are all the items of the benchmark.
 
         Examples that could be asked themselves are left out by tasks whose two sources overlap.
         """
         raise NotImplementedError(f"task {self.name} has no worked examples")
 
     def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
-        """The examples that stand before `item`, `num_shots` of `examples`: the first ones, the same for every date and model.
+        """The examples that stand before `item`, `num_shots` of `examples`: the first ones, the
+        same for every date and model.
 
         Raises:
             DataError: there are fewer.
@@ -172,21 +194,31 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def gold_output(self, item: Item) -> str:
-        """An output that must get full marks: the text a perfect model writes, or the right label of a `label` task."""
+        """An output that must get full marks: the text a perfect model writes, or the right label
+        of a `label` task.
+        """
 
     def labels(self, item: Item) -> list[str]:
-        """The texts whose next-token probability decides a `label` item, first option first; empty for `text` tasks."""
+        """The texts whose next-token probability decides a `label` item, first option first.
+
+        Empty for `text` tasks.
+        """
         return []
 
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
         """Columns `answer` and `rule` for `outputs`, row by row in the same order.
 
-        `outputs` has the columns of an `Item` (as `tables.schema` writes them), `option_order`, `text` and `label_logprobs`. Tasks that can
-        answer for whole columns at once, or whose options may be shown in another order, override this.
+        `outputs` has the columns of an `Item` (as `tables.schema` writes them), `option_order`,
+        `text` and `label_logprobs`. Tasks that can answer for whole columns at once, or whose
+        options may be shown in another order, override this.
         """
-        found = [self.extract(item, text) for item, text in zip(items_of(outputs), outputs["text"], strict=True)]
+        found = [
+            self.extract(item, text)
+            for item, text in zip(items_of(outputs), outputs["text"], strict=True)
+        ]
         return pl.DataFrame(
-            {"answer": [a.answer for a in found], "rule": [a.rule for a in found]}, schema={"answer": pl.String, "rule": pl.String}
+            {"answer": [a.answer for a in found], "rule": [a.rule for a in found]},
+            schema={"answer": pl.String, "rule": pl.String},
         )
 
 
@@ -196,13 +228,20 @@ def items_of(frame: pl.DataFrame) -> Iterator[Item]:
 
 
 def option_permutation(item: Item, option_order: int) -> list[int]:
-    """For each place, the option of `item` shown there in the order number `option_order`; 0 is the order as loaded.
+    """For each place, the option of `item` shown there in the order number `option_order`.
 
-    The orders come from a hash of the item's id, so they are the same for every date, model and machine.
+    0 is the order as loaded.
+
+    The orders come from a hash of the item's id, so they are the same for every date, model and
+    machine.
     """
     places = list(range(len(item.options)))
     if option_order:
-        places.sort(key=lambda i: hashlib.sha256(f"{option_order}:{item.task}:{item.item_id}:{i}".encode()).digest())
+        places.sort(
+            key=lambda i: hashlib.sha256(
+                f"{option_order}:{item.task}:{item.item_id}:{i}".encode()
+            ).digest()
+        )
     return places
 
 

@@ -1,12 +1,15 @@
-"""Multiple-choice benchmarks: what they share, the block a prompt shows, and the answer from log-probabilities.
+"""Multiple-choice benchmarks: what they share, the block a prompt shows, and the answer from
+log-probabilities.
 
-Layout of the prompts: Figures 6 and 7 of the paper (arXiv 2609.36931), which does not state that of worked examples. `_labels.py` reads
-labels out of texts. Works for any number of options up to 26.
+Layout of the prompts: Figures 6 and 7 of the paper (arXiv 2609.36931), which does not state that of
+worked examples. `_labels.py` reads labels out of texts. Works for any number of options up to 26.
 
-Ties. Where several labels have the highest log-probability, to the bit, that one is the answer whose option comes first in an order of the
-item's options drawn by a hash of its id, and the answer's rule is `tie`. The first label shown would be simpler, and would turn every tie
-into a preference for A; the first as published would turn it into one for the options that a data set lists first. The hash prefers no
-place in either order, and being the item's own it gives the same option on every date, for every model and in every order shown.
+Ties. Where several labels have the highest log-probability, to the bit, that one is the answer
+whose option comes first in an order of the item's options drawn by a hash of its id, and the
+answer's rule is `tie`. The first label shown would be simpler, and would turn every tie into a
+preference for A; the first as published would turn it into one for the options that a data set
+lists first. The hash prefers no place in either order, and being the item's own it gives the same
+option on every date, for every model and in every order shown.
 """
 
 import abc
@@ -24,13 +27,15 @@ from pipeline.tasks._rows import Row, checked
 ZERO_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1)
 FIVE_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1, num_shots=5)
 COT = Style(kind="text", metrics=("accuracy",), max_tokens=1024)
-"""Twice what the word problems get: a reasoning that is cut off states no answer, and four options take longer to weigh."""
+"""Twice what the word problems get: a reasoning that is cut off states no answer, and four options
+take longer to weigh."""
 
 _TIE_ORDER = -1
 """Number of the order of options that decides ties; those that a sweep may show begin at 0."""
 _PREFILL = "Answer:"
 _COT_INSTRUCTION = (
-    "Answer the following multiple-choice question. First, provide a step-by-step reasoning process, and then give the final answer "
+    "Answer the following multiple-choice question. First, provide a step-by-step "
+    "reasoning process, and then give the final answer "
     "exactly in this format: 'The answer is X.'"
 )
 """Figure 7 of the paper."""
@@ -39,8 +44,8 @@ _COT_INSTRUCTION = (
 class MultipleChoice(Task):
     """A benchmark of questions with options; a subclass describes it and makes an item of a row.
 
-    In `zero_shot` and `five_shot` the assistant's turn begins with `Answer:` and the next token decides; in `cot` the model reasons and
-    the label is read from its text.
+    In `zero_shot` and `five_shot` the assistant's turn begins with `Answer:` and the next token
+    decides; in `cot` the model reasons and the label is read from its text.
     """
 
     styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT}
@@ -59,7 +64,10 @@ class MultipleChoice(Task):
 
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
         """Items for worked examples, in the order of `rows`."""
-        return (self.item(row, self.example_sources[0].split) for row in checked(f"{self.name} (worked examples)", rows))
+        return (
+            self.item(row, self.example_sources[0].split)
+            for row in checked(f"{self.name} (worked examples)", rows)
+        )
 
     def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
         """The first `num_shots` of the `examples` that suit `item`.
@@ -70,8 +78,10 @@ class MultipleChoice(Task):
         found = [] if not self.num_shots else self.suitable(item, examples)[: self.num_shots]
         if len(found) < self.num_shots:
             raise DataError(
-                f"task {self.name!r}, style {self.style!r}: item {item.item_id!r} needs {self.num_shots} worked examples, found "
-                f"{len(found)}; they come from {' or '.join(f'{s.dataset} ({s.config}, {s.split})' for s in self.example_sources)}"
+                f"task {self.name!r}, style {self.style!r}: item {item.item_id!r} needs "
+                f"{self.num_shots} worked examples, found "
+                f"{len(found)}; they come from "
+                f"{' or '.join(f'{s.dataset} ({s.config}, {s.split})' for s in self.example_sources)}"
             )
         return found
 
@@ -83,10 +93,14 @@ class MultipleChoice(Task):
         """The question block, behind one turn of user and assistant for each of `shots`.
 
         Raises:
-            DataError: there are not as many shots as the style has; a prompt without them would be another experiment.
+            DataError: there are not as many shots as the style has; a prompt without them would be
+                another experiment.
         """
         if len(shots) != self.num_shots:
-            raise DataError(f"task {self.name!r}, style {self.style!r}: a prompt has {self.num_shots} worked examples, given {len(shots)}")
+            raise DataError(
+                f"task {self.name!r}, style {self.style!r}: a prompt has {self.num_shots} "
+                f"worked examples, given {len(shots)}"
+            )
         block = question_block(item)
         if self.kind == "text":
             return Prompt(system="", user=f"{_COT_INSTRUCTION}\n{block}", prefill="")
@@ -94,12 +108,25 @@ class MultipleChoice(Task):
         return Prompt(system="", user=block, prefill=_PREFILL, shots=turns)
 
     def labels(self, item: Item) -> list[str]:
-        """` A`, ` B`, ...: what follows a prompt that ends in `Answer:`. A bare `A` would be another token."""
-        return [f" {letter}" for letter in LETTERS[: len(item.options)]] if self.kind == "label" else []
+        """` A`, ` B`, ...: what follows a prompt that ends in `Answer:`.
+
+        A bare `A` would be another token.
+        """
+        return (
+            [f" {letter}" for letter in LETTERS[: len(item.options)]]
+            if self.kind == "label"
+            else []
+        )
 
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
-        """The label that each output chose, as published: the most probable one, or the one it states."""
-        shown = most_probable_label(outputs, self.name) if self.kind == "label" else super().answers(outputs)
+        """The label that each output chose, as published: the most probable one, or the one it
+        states.
+        """
+        shown = (
+            most_probable_label(outputs, self.name)
+            if self.kind == "label"
+            else super().answers(outputs)
+        )
         return as_published(outputs, shown)
 
     def extract(self, item: Item, text: str) -> Answer:
@@ -111,8 +138,12 @@ class MultipleChoice(Task):
         return f"The answer is {item.target}." if self.kind == "text" else item.target
 
 
-def make_item(task: str, item_id: str, *, group: str, question: str, options: Sequence[str], gold: int) -> Item:
-    """The item whose right option is number `gold`, from 0, with white space around its texts removed."""
+def make_item(
+    task: str, item_id: str, *, group: str, question: str, options: Sequence[str], gold: int
+) -> Item:
+    """The item whose right option is number `gold`, from 0, with white space around its texts
+    removed.
+    """
     return Item(
         task=task,
         item_id=item_id,
@@ -131,20 +162,25 @@ def question_block(item: Item) -> str:
 
 
 def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
-    """Columns `answer` and `rule`: the label with the highest log-probability, as shown, for whole columns at once.
+    """Columns `answer` and `rule`: the label with the highest log-probability, as shown, for whole
+    columns at once.
 
-    The rule is `argmax`, or `tie` where several labels have it; see the module's docstring. A frame without the column `option_order` was
-    shown as published.
+    The rule is `argmax`, or `tie` where several labels have it; see the module's docstring. A frame
+    without the column `option_order` was shown as published.
 
     Raises:
-        DataError: a vector has another length than the options, holds a null, NaN or +inf, or is -inf throughout. That is a fault of
-            the engine or of a file, which must not pass for the model's answer.
+        DataError: a vector has another length than the options, holds a null, NaN or +inf, or is
+            -inf throughout. That is a fault of the engine or of a file, which must not pass for the
+            model's answer.
     """
     logprobs = pl.col("label_logprobs")
     bad = outputs.filter(~_is_usable(logprobs).fill_null(value=False))
     if bad.height:
         raise _unusable(bad, task)
-    first_best, last_best = logprobs.list.arg_max(), logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max()
+    first_best, last_best = (
+        logprobs.list.arg_max(),
+        logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max(),
+    )
     is_tied = outputs.select(first_best != last_best).to_series()
     first = outputs.select(answer=pl.lit(LETTERS).str.slice(first_best, 1), rule=pl.lit("argmax"))
     if not is_tied.any():
@@ -162,45 +198,73 @@ def _untied(tied: pl.DataFrame, task: str) -> pl.DataFrame:
     """
     is_best = pl.element() == pl.element().max()
     order = pl.col("option_order") if "option_order" in tied.columns else pl.lit(0, pl.Int64)
-    ties = tied.select("item_id", "options", order=order, best=pl.col("label_logprobs").list.eval(is_best.cast(pl.Int8).cast(pl.String)))
+    ties = tied.select(
+        "item_id",
+        "options",
+        order=order,
+        best=pl.col("label_logprobs").list.eval(is_best.cast(pl.Int8).cast(pl.String)),
+    )
     ties = ties.with_columns(pl.col("best").list.join(""))
     key = ["item_id", "order", "best"]
     kinds = ties.unique(subset=key, maintain_order=True)
-    chosen = [_first_of_tied(task, *kind) for kind in kinds.select("item_id", "options", "order", "best").iter_rows()]
-    return ties.join(kinds.select(*key, chosen=pl.Series(chosen, dtype=pl.String)), on=key, how="left", maintain_order="left").select(
-        "chosen"
+    chosen = [
+        _first_of_tied(task, *kind)
+        for kind in kinds.select("item_id", "options", "order", "best").iter_rows()
+    ]
+    return ties.join(
+        kinds.select(*key, chosen=pl.Series(chosen, dtype=pl.String)),
+        on=key,
+        how="left",
+        maintain_order="left",
+    ).select("chosen")
+
+
+def _first_of_tied(
+    task: str, item_id: str, options: list[str], option_order: int, best: str
+) -> str:
+    """The label shown with that of the tied options which comes first in the item's order for ties.
+
+    `best` has a 1 for each label tied.
+    """
+    item = Item(
+        task=task, item_id=item_id, group="", fields={}, options=options, target="", references=[]
     )
-
-
-def _first_of_tied(task: str, item_id: str, options: list[str], option_order: int, best: str) -> str:
-    """The label shown with that of the tied options which comes first in the item's order for ties; `best` has a 1 for each label tied."""
-    item = Item(task=task, item_id=item_id, group="", fields={}, options=options, target="", references=[])
     shown, ranked = option_permutation(item, option_order), option_permutation(item, _TIE_ORDER)
-    return LETTERS[min((place for place, mark in enumerate(best) if mark == "1"), key=lambda place: ranked.index(shown[place]))]
+    return LETTERS[
+        min(
+            (place for place, mark in enumerate(best) if mark == "1"),
+            key=lambda place: ranked.index(shown[place]),
+        )
+    ]
 
 
 def _is_usable(logprobs: pl.Expr) -> pl.Expr:
     """Whether each vector has a number for every option, of which one at least is finite."""
     element = pl.element()
     complete = (logprobs.list.len() == pl.col("options").list.len()) & (logprobs.list.len() > 0)
-    faulty = logprobs.list.eval(element.is_null() | element.is_nan() | (element == float("inf"))).list.any()
+    faulty = logprobs.list.eval(
+        element.is_null() | element.is_nan() | (element == float("inf"))
+    ).list.any()
     return complete & ~faulty & logprobs.list.eval(element.is_finite()).list.any()
 
 
 def _unusable(bad: pl.DataFrame, task: str) -> DataError:
     first = bad.row(0, named=True)
     return DataError(
-        f"task {task!r}: {bad.height} of the outputs have label_logprobs that decide nothing, first item {first['item_id']!r}: expected "
-        f"{len(first['options'])} numbers (natural-log probabilities, one at least finite), found {first['label_logprobs']}; "
+        f"task {task!r}: {bad.height} of the outputs have label_logprobs that decide "
+        f"nothing, first item {first['item_id']!r}: expected "
+        f"{len(first['options'])} numbers (natural-log probabilities, one at least "
+        f"finite), found {first['label_logprobs']}; "
         "generate these shards anew"
     )
 
 
 def as_published(outputs: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
-    """The `shown` answers of `outputs` with each label replaced by that which its option has in the published order.
+    """The `shown` answers of `outputs` with each label replaced by that which its option has in the
+    published order.
 
-    Rows stay columns: only distinct pairs of an item and an order other than 0 are looked at one by one. A frame without the column
-    `option_order` was shown as published.
+    Rows stay columns: only distinct pairs of an item and an order other than 0 are looked at one by
+    one. A frame without the column `option_order` was shown as published.
     """
     if "option_order" not in outputs.columns or not (outputs["option_order"] != 0).any():
         return shown
@@ -213,13 +277,20 @@ def as_published(outputs: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
 
 
 def _published_labels(pairs: pl.DataFrame) -> pl.DataFrame:
-    """For each of the `pairs` of an item and an order, and each `answer` shown there, the label as `published`."""
+    """For each of the `pairs` of an item and an order, and each `answer` shown there, the label as
+    `published`.
+    """
     rows = [
         (item.item_id, order, shown, LETTERS[option])
         for item, order in zip(items_of(pairs), pairs["option_order"], strict=True)
         for shown, option in zip(LETTERS, option_permutation(item, order), strict=False)
     ]
     columns = pl.Schema(
-        {"item_id": pl.String(), "option_order": pairs.schema["option_order"], "answer": pl.String(), "published": pl.String()}
+        {
+            "item_id": pl.String(),
+            "option_order": pairs.schema["option_order"],
+            "answer": pl.String(),
+            "published": pl.String(),
+        }
     )
     return pl.DataFrame(rows, schema=columns, orient="row")

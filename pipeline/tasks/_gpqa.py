@@ -1,10 +1,12 @@
-"""GPQA: graduate-level questions in biology, physics and chemistry (Rein et al. 2023, arXiv 2311.12022); what its subsets share.
+"""GPQA: graduate-level questions in biology, physics and chemistry (Rein et al. 2023, arXiv
+2311.12022); what its subsets share.
 
-The data set is gated and under CC BY 4.0; its authors ask that no one publishes its questions in plain text or images online. To use it,
-log in to the Hub and accept its terms. Keep run folders, which hold items and outputs, out of public places.
+The data set is gated and under CC BY 4.0; its authors ask that no one publishes its questions in
+plain text or images online. To use it, log in to the Hub and accept its terms. Keep run folders,
+which hold items and outputs, out of public places.
 
-Rows have the right answer and three wrong ones in separate columns. Their order is a hash of the Record ID, so it is the same for every
-date, model, machine and subset.
+Rows have the right answer and three wrong ones in separate columns. Their order is a hash of the
+Record ID, so it is the same for every date, model, machine and subset.
 """
 
 import hashlib
@@ -31,14 +33,19 @@ def subset(config: str) -> Source:
 
 
 class GPQA(MultipleChoice):
-    """One subset of GPQA; a subclass sets `name`, `title`, `source` and `example_sources`. An item's group is its domain."""
+    """One subset of GPQA; a subclass sets `name`, `title`, `source` and `example_sources`.
+
+    An item's group is its domain.
+    """
 
     version = 1
     extraction_version = 2
     chance = 100 / len(_COLUMNS)
 
     def item(self, row: Row, split: str) -> Item:
-        """The item for `row`, under its Record ID, with its options in an order that is a hash of that."""
+        """The item for `row`, under its Record ID, with its options in an order that is a hash of
+        that.
+        """
         record = row.text("Record ID").strip()
         order = sorted(range(len(_COLUMNS)), key=lambda i: _hash(f"option:{record}:{i}"))
         answers = [row.text(column) for column in _COLUMNS]
@@ -52,9 +59,13 @@ class GPQA(MultipleChoice):
         )
 
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
-        """Items of a larger subset that are not among `items`, in an order that is a hash of their Record IDs."""
+        """Items of a larger subset that are not among `items`, in an order that is a hash of their
+        Record IDs.
+        """
         asked = {item.item_id for item in items}
-        others = [example for example in super().examples(rows, items) if example.item_id not in asked]
+        others = [
+            example for example in super().examples(rows, items) if example.item_id not in asked
+        ]
         return iter(sorted(others, key=lambda example: _hash(f"shot:{example.item_id}")))
 
 

@@ -1,8 +1,10 @@
-r"""Which label a text states: `The answer is B.`, `\boxed{B}`, `**Answer:** (b)`, `B) because ...` and their kind.
+r"""Which label a text states: `The answer is B.`, `\boxed{B}`, `**Answer:** (b)`, `B) because ...`
+and their kind.
 
-A letter counts only where it cannot be a word, a name or part of one: `a` and `A` before a word are articles, `I` is a pronoun, `B. F.` are
-initials, and `B-cells`, `C++` or `A/B` are no labels. Several labels at once (`A or B`, `(A) and (B)`, `A, B`) are a hedge and state none
-of them; `B and not A` states B. Not covered: an option's text without its label, which the prompts do not ask for.
+A letter counts only where it cannot be a word, a name or part of one: `a` and `A` before a word are
+articles, `I` is a pronoun, `B. F.` are initials, and `B-cells`, `C++` or `A/B` are no labels.
+Several labels at once (`A or B`, `(A) and (B)`, `A, B`) are a hedge and state none of them; `B and
+not A` states B. Not covered: an option's text without its label, which the prompts do not ask for.
 """
 
 import re
@@ -26,7 +28,9 @@ _STATED = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 """A statement of the answer; groups tell its form."""
-_CONFIRMED = re.compile(rf"(?<![^\W_])(?<![Ss]tatement ){_LABEL}[)*_.:\"'`]{{0,6}}\s+is\s+(?:the\s+)?(?:most\s+)?(?:correct|right|best)\b")
+_CONFIRMED = re.compile(
+    rf"(?<![^\W_])(?<![Ss]tatement ){_LABEL}[)*_.:\"'`]{{0,6}}\s+is\s+(?:the\s+)?(?:most\s+)?(?:correct|right|best)\b"
+)
 """`B is the correct answer`, `Option B is correct`."""
 _LAST_LINE = re.compile(rf"""(?:\A|\n){_WRAPPING}{_LABEL}[)\]}}*_`.$>"'”’\s]*\Z""")
 _LEADING = re.compile(rf"\A{_WRAPPING}{_LABEL}")
@@ -34,8 +38,11 @@ _LISTED = re.compile(rf"^[^\S\n]*[*_(\[-]{{0,4}}[ ]?{_LABEL}[*_]{{0,3}}[).:\]]",
 """The label of a line that lists an option, as in `B. text`."""
 
 _ENDS = re.compile(r"""[)\]}*_`$>"'”’]*(?:[.,:;!]|\s*(?:\n|\Z))|[)\]}*_`$>"'”’]+""")
-"""What shows that a small letter is a label: punctuation or markup behind it, or the end of its line."""
-_WORD = re.compile(r"[^\S\n]+(?!(?:is|because|since|as|and|or|for|due|which|while|being|based|given)\b)[a-z]")
+"""What shows that a small letter is a label: punctuation or markup behind it, or the end of its
+line."""
+_WORD = re.compile(
+    r"[^\S\n]+(?!(?:is|because|since|as|and|or|for|due|which|while|being|based|given)\b)[a-z]"
+)
 """A word behind `A` or `I` that makes an article or a pronoun of it."""
 _ABBREVIATION = re.compile(r"\.[^\S\n]?[A-Z]\.[^\S\n]?[A-Z]\w|\.[a-z]\.")
 """The rest of `B. F. Skinner` or `e.g.`."""
@@ -50,28 +57,45 @@ _HEDGE = re.compile(
         (?P<other>[A-Za-z]) (?![^\W_]|[+#]|['’_–-][^\W_]) )""",
     re.VERBOSE,
 )
-"""Two labels in one breath; the second one stands in a look-ahead, so that it may begin the next pair."""
+"""Two labels in one breath; the second one stands in a look-ahead, so that it may begin the next
+pair."""
 _CLAUSE = re.compile(
     r"""[)*_]*[^\S\n]+ (?: and[^\S\n]+[A-Z][)*_]*[^\S\n]+(?:are|were)\b
         | (?:is|isn['’]t|was|being|cannot|can|could|does|doesn['’]t|would|has|seems|looks|must|should|will|may|might|fails)\b )""",
     re.VERBOSE,
 )
-"""What follows `C` in `B, C is too hot` or `B, and C and D are too hot`: the next clause, so that B alone is the answer."""
+"""What follows `C` in `B, C is too hot` or `B, and C and D are too hot`: the next clause, so that B
+alone is the answer."""
 
 
 def read_label(text: str, num_options: int) -> Answer:
-    r"""The label that a generated `text` states among the first `num_options` letters, or `NO_ANSWER`.
+    r"""The label that a generated `text` states among the first `num_options` letters, or
+    `NO_ANSWER`.
 
-    The last statement wins (`stated`: `answer is B`, `Answer: B`; `boxed`: `\boxed{B}`), or else the last of the kind `B is the correct
-    answer` (`confirmed`), or else a last line that is nothing but a label (`last_line`), or else the label with which the text begins
-    (`leading`), unless it begins a list of options. Labels of a hedge state nothing. Reasoning blocks before the answer are dropped.
+    The last statement wins (`stated`: `answer is B`, `Answer: B`; `boxed`: `\boxed{B}`), or else
+    the last of the kind `B is the correct answer` (`confirmed`), or else a last line that is
+    nothing but a label (`last_line`), or else the label with which the text begins (`leading`),
+    unless it begins a list of options. Labels of a hedge state nothing. Reasoning blocks before the
+    answer are dropped.
     """
     text, allowed = visible(text), LETTERS[:num_options]
     hedged = _hedged(text, allowed)
-    for rule, pattern in (("stated", _STATED), ("confirmed", _CONFIRMED), ("last_line", _LAST_LINE), ("leading", _LEADING)):
-        labels = [found for found in pattern.finditer(text) if found.start("label") not in hedged and _is_label(found, allowed)]
+    for rule, pattern in (
+        ("stated", _STATED),
+        ("confirmed", _CONFIRMED),
+        ("last_line", _LAST_LINE),
+        ("leading", _LEADING),
+    ):
+        labels = [
+            found
+            for found in pattern.finditer(text)
+            if found.start("label") not in hedged and _is_label(found, allowed)
+        ]
         if labels and not (rule == "leading" and _lists_options(text)):
-            return Answer(answer=labels[-1]["label"].upper(), rule="boxed" if _form(labels[-1]) == "boxed" else rule)
+            return Answer(
+                answer=labels[-1]["label"].upper(),
+                rule="boxed" if _form(labels[-1]) == "boxed" else rule,
+            )
     return NO_ANSWER
 
 
@@ -96,7 +120,9 @@ def _hedged(text: str, allowed: str) -> set[int]:
 
 
 def _is_hedge(found: re.Match[str], allowed: str) -> bool:
-    """Whether both letters are of `allowed`, and the second one is neither a word nor the beginning of a new clause."""
+    """Whether both letters are of `allowed`, and the second one is neither a word nor the beginning
+    of a new clause.
+    """
     letter, end = found["other"], found.end("other")
     if not {found["label"].upper(), letter.upper()} <= set(allowed):
         return False
@@ -109,9 +135,14 @@ def _is_hedge(found: re.Match[str], allowed: str) -> bool:
 
 def _form(found: re.Match[str]) -> str:
     """The kind of statement that `found` is, by the name of its group."""
-    return next((name for name, text in found.groupdict().items() if text is not None and name != "label"), "")
+    return next(
+        (name for name, text in found.groupdict().items() if text is not None and name != "label"),
+        "",
+    )
 
 
 def _lists_options(text: str) -> bool:
-    """Whether lines of `text` begin with more than one label, so that the first of them says nothing."""
+    """Whether lines of `text` begin with more than one label, so that the first of them says
+    nothing.
+    """
     return len({found["label"].upper() for found in _LISTED.finditer(text)}) > 1

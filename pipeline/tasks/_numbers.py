@@ -1,9 +1,10 @@
 r"""Numbers as models write them, and which one of a worked solution is its answer.
 
-A number may carry a sign before or after a currency mark (`-$5`, `$-5`, `−5`) and separators of thousands: `,`, LaTeX's `{,}` and
-`\,`, an apostrophe, a thin, no-break or plain space. It starts and ends on a digit, so `12.` is 12 and a lone comma is nothing. A hyphen
-between two numbers is a range or a difference, not a sign; of a range (`5-7`, `12–15`) the last number counts. Not covered: ranges in
-words, number words, scientific notation, mixed fractions, decimal commas.
+A number may carry a sign before or after a currency mark (`-$5`, `$-5`, `−5`) and separators of
+thousands: `,`, LaTeX's `{,}` and `\,`, an apostrophe, a thin, no-break or plain space. It starts
+and ends on a digit, so `12.` is 12 and a lone comma is nothing. A hyphen between two numbers is a
+range or a difference, not a sign; of a range (`5-7`, `12–15`) the last number counts. Not covered:
+ranges in words, number words, scientific notation, mixed fractions, decimal commas.
 """
 
 import re
@@ -29,7 +30,9 @@ _LATEX = (
     (re.compile(r"\\([$%#])"), r"\1"),
     (re.compile(r"\\times\b|\\cdot\b"), "*"),
 )
-_NEXT_QUESTION = re.compile(r"\bQuestion\s*\d*\W{0,2}:|^\W{0,6}(?:Q|Problem|User|Human)\s*\d*\W{0,2}:", re.MULTILINE)
+_NEXT_QUESTION = re.compile(
+    r"\bQuestion\s*\d*\W{0,2}:|^\W{0,6}(?:Q|Problem|User|Human)\s*\d*\W{0,2}:", re.MULTILINE
+)
 _MARKER = re.compile(
     r"""(?P<boxed> \\boxed\s*\{ )
     | (?P<hashes> \#{4} (?= [^\w\n]{0,9} [0-9])
@@ -42,14 +45,18 @@ _MARKER = re.compile(
 _ASIDE = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _STATEMENT_LENGTH = 200
-"""Characters behind a marker that can belong to its statement; the bound keeps degenerate outputs cheap."""
+"""Characters behind a marker that can belong to its statement; the bound keeps degenerate outputs
+cheap."""
 _RANGE = re.compile(r"[-–](?=[$€£¥]?[0-9.])")
-"""The dash of `5-7`, where the second number is the larger one; dashes between spaces have other uses."""
+"""The dash of `5-7`, where the second number is the larger one; dashes between spaces have other
+uses."""
 _OPERATOR = re.compile(r"\s*[-+*/÷×x−]\s*[($€£¥]*[0-9.]")
 
 
 def canonical(text: str) -> str | None:
-    """The one number that `text` consists of, in canonical form: no separators, currency, idle zeros; None if it is no number."""
+    """The one number that `text` consists of, in canonical form: no separators, currency, idle
+    zeros; None if it is no number.
+    """
     found = _NUMBER.fullmatch(text.strip())
     return _canonical(found) if found else None
 
@@ -57,9 +64,10 @@ def canonical(text: str) -> str | None:
 def read_number(text: str) -> Answer:
     r"""The final answer of a worked solution in canonical form, or `NO_ANSWER`.
 
-    The last statement that holds a number wins: `\boxed{..}`, `####`, `Answer: ..` (also `A: ..` on its own line) or `the answer is ..`;
-    the rule is named after it. Without one the last number outside brackets counts (`last_number`). Reasoning blocks before the answer are
-    dropped, as is everything from a question that the model went on to invent.
+    The last statement that holds a number wins: `\boxed{..}`, `####`, `Answer: ..` (also `A: ..` on
+    its own line) or `the answer is ..`; the rule is named after it. Without one the last number
+    outside brackets counts (`last_number`). Reasoning blocks before the answer are dropped, as is
+    everything from a question that the model went on to invent.
     """
     text = _own_solution(_without_latex(visible(text)))
     for marker in reversed(list(_MARKER.finditer(text))):
@@ -77,7 +85,10 @@ def _without_latex(text: str) -> str:
 
 
 def _own_solution(text: str) -> str:
-    """`text` up to the next question; a question before the first number is the given one, restated."""
+    """`text` up to the next question.
+
+    A question before the first number is the given one, restated.
+    """
     cuts = (m.start() for m in _NEXT_QUESTION.finditer(text))
     first_number = _NUMBER.search(text)
     cut = next((c for c in cuts if first_number and c >= first_number.end()), len(text))
@@ -85,10 +96,17 @@ def _own_solution(text: str) -> str:
 
 
 def _stated(text: str, marker: re.Match[str]) -> str | None:
-    """The number that the statement after `marker` gives; None where it gives none or an expression that it leaves to the reader."""
+    """The number that the statement after `marker` gives.
+
+    None where it gives none or an expression that it leaves to the reader.
+    """
     statement = text[marker.end() : marker.end() + _STATEMENT_LENGTH].lstrip(" \t\n*_`:[$")
     end = _closing_brace(statement) if marker.lastgroup == "boxed" else _sentence_end(statement)
-    statement = _ASIDE.sub(" ", statement[:end]) if _NUMBER.search(_ASIDE.sub(" ", statement[:end])) else statement[:end]
+    statement = (
+        _ASIDE.sub(" ", statement[:end])
+        if _NUMBER.search(_ASIDE.sub(" ", statement[:end]))
+        else statement[:end]
+    )
     number = _upper_end(statement, _NUMBER.search(statement))
     if number is None or not _OPERATOR.match(statement, number.end()):
         return _canonical(number) if number else None
@@ -99,10 +117,18 @@ def _stated(text: str, marker: re.Match[str]) -> str | None:
 
 
 def _upper_end(text: str, number: re.Match[str] | None) -> re.Match[str] | None:
-    """The second number of the range that `number` begins in `text`; `number` itself where it begins none, as in `5-7 = -2`."""
+    """The second number of the range that `number` begins in `text`.
+
+    `number` itself where it begins none, as in `5-7 = -2`.
+    """
     dash = _RANGE.match(text, number.end()) if number else None
     upper = _NUMBER.match(text, dash.end()) if dash else None
-    is_range = number and upper and _decimal(upper) > _decimal(number) and not text[upper.end() :].lstrip().startswith("=")
+    is_range = (
+        number
+        and upper
+        and _decimal(upper) > _decimal(number)
+        and not text[upper.end() :].lstrip().startswith("=")
+    )
     return upper if is_range else number
 
 
@@ -127,7 +153,9 @@ def _quotient(text: str, numerator: re.Match[str]) -> str | None:
     denominator = _NUMBER.match(text, slash.end()) if slash else None
     if denominator is None or _OPERATOR.match(text, denominator.end()) or not _decimal(denominator):
         return None
-    with localcontext() as context:  # a fresh one, so that no setting of the caller's decides a score
+    with (
+        localcontext() as context
+    ):  # a fresh one, so that no setting of the caller's decides a score
         context.prec = 28
         return _plain(_decimal(numerator) / _decimal(denominator))
 

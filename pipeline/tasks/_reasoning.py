@@ -10,22 +10,30 @@ _FINAL_CHANNEL = re.compile(
     (?:<\|message\|>)?""",
     re.DOTALL | re.VERBOSE,
 )
-"""gpt-oss announces its answer by a final channel; without special tokens that reads `analysis ... assistantfinal`.
+"""gpt-oss announces its answer by a final channel.
 
-Where it does not think first, `final` is the first word and runs into the answer, as in `finalThe answer`; before a small letter it would
-be a word like `finally`, so only the beginnings of a program are told apart there.
+Without special tokens that reads `analysis ... assistantfinal`.
+
+Where it does not think first, `final` is the first word and runs into the answer, as in `finalThe
+answer`; before a small letter it would be a word like `finally`, so only the beginnings of a
+program are told apart there.
 """
 _ANALYSIS = re.compile(r"\A(?:<\|channel\|>analysis\b|analysis(?=[A-Z]))")
-"""It begins by thinking in another channel; the word runs into the first sentence where special tokens are left out."""
-_SPECIAL = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>")
-"""Markers of a turn's end (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2) that leak into texts decoded with special tokens."""
+"""It begins by thinking in another channel; the word runs into the first sentence where special
+tokens are left out."""
+_SPECIAL = re.compile(
+    r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>"
+)
+"""Markers of a turn's end (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2) that leak into texts
+decoded with special tokens."""
 
 
 def visible(text: str) -> str:
     r"""The answer part of `text`: no reasoning block, no end-of-turn marker, line ends as `\n`.
 
-    A block that is closed but was opened by the chat template ends at its closing tag. Behind a block that never closes
-    there is no answer, as the model was cut off while thinking; nor is there one where the final channel was never reached.
+    A block that is closed but was opened by the chat template ends at its closing tag. Behind a
+    block that never closes there is no answer, as the model was cut off while thinking; nor is
+    there one where the final channel was never reached.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if _ANALYSIS.match(text) and not _FINAL_CHANNEL.search(text):

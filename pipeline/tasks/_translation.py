@@ -1,4 +1,6 @@
-"""Machine translation out of English: one class for all target languages, and how a translation is read out of an output."""
+"""Machine translation out of English: one class for all target languages, and how a translation is
+read out of an output.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +27,8 @@ _QUOTES = {
     "‹": "›",
     "`": "`",
 }
-"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting; Finnish closes with what it opens with."""
+"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting;
+Finnish closes with what it opens with."""
 _MARKS = frozenset("".join(_QUOTES) + "".join(_QUOTES.values()))
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=\S)(.+)(?<=\S)\1", re.DOTALL)
@@ -39,7 +42,8 @@ _PREAMBLE = r"""\A[\s*_\#>]{{0,9}} (?:
   | (?:(?:in|into|to)\ )?{language}(?:[ ]translation)? [*_]{{0,3}} (?: : | [ ]*\n )            # German:
   | translat\w{{1,5}}\b [^\n:]{{0,40}} :                                                       # Translation into German:
 ) (?:(?<=:)[*_]{{1,3}})? \s*"""
-"""What models write in English before the translation; it cannot be part of one, as no translation is English."""
+"""What models write in English before the translation; it cannot be part of one, as no translation
+is English."""
 _NATIVE_PREAMBLE = re.compile(
     r"""\A[\s*_\#>]{0,9} (?:\w{1,20}(?:\ \w{1,10})?[!.,]\s+)? (?:
         (?:hier\ ist\ )?(?:die\ )?(?:deutsche\ )?übersetzung\b [^\n:.!?]{0,40} | (?:auf\ )?deutsch
@@ -55,11 +59,14 @@ _SEQUEL = (
     r"|\n[\s*_#(]{{0,9}}(?:English|{language}|Translate|Note|Notes|Explanation"
     r"|Anmerkung|Hinweis|Erklärung|Huom|Huomautus|Selitys|Poznámka|Vysvětlení)\b[^\n:]{{0,60}}:"
 )
-"""A rule, or a line that goes on to something else: an invented next text, or remarks on the translation."""
+"""A rule, or a line that goes on to something else: an invented next text, or remarks on the
+translation."""
 
 
 class EnglishTo(Task):
-    """WMT news translation out of English; a language pair is a subclass that sets `name`, `title`, `source`, `language` and `code`.
+    """WMT news translation out of English.
+
+    A language pair is a subclass that sets `name`, `title`, `source`, `language` and `code`.
 
     It may set `num_rows` to ask only the first rows of a split.
     """
@@ -73,11 +80,16 @@ class EnglishTo(Task):
     """Rows that are asked, from the first on; None asks all."""
 
     version = 3
-    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("bleu", "chrf"), max_tokens=256)}
+    styles: ClassVar[Mapping[str, Style]] = {
+        "zero_shot": Style(kind="text", metrics=("bleu", "chrf"), max_tokens=256)
+    }
     chance = 0.0
 
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the Hub's order. Texts are taken by language key, since the Hub's order of the two differs between pairs."""
+        """Items in the Hub's order.
+
+        Texts are taken by language key, since the Hub's order of the two differs between pairs.
+        """
         return (self._item(row) for row in checked(self.name, islice(rows, self.num_rows)))
 
     def _item(self, row: Row) -> Item:
@@ -94,8 +106,14 @@ class EnglishTo(Task):
         )
 
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
-        """The instruction and the source; the assistant's turn begins with the language's name (Figure 10 of the paper)."""
-        user = f"Translate the following English text to {self.language}.\nEnglish: {item.fields['source']}"
+        """The instruction and the source.
+
+        The assistant's turn begins with the language's name (Figure 10 of the paper).
+        """
+        user = (
+            f"Translate the following English text to {self.language}.\nEnglish: "
+            f"{item.fields['source']}"
+        )
         return Prompt(system="", user=user, prefill=f"{self.language}:")
 
     def extract(self, item: Item, text: str) -> Answer:
@@ -105,8 +123,8 @@ class EnglishTo(Task):
     def gold_output(self, item: Item) -> str:
         """The reference, as it continues the prefill.
 
-        25 references of WMT16's en-fi and en-cs are quotations where the source is none. Their marks would be taken for the model's, so
-        they stand in a further pair.
+        25 references of WMT16's en-fi and en-cs are quotations where the source is none. Their
+        marks would be taken for the model's, so they stand in a further pair.
         """
         plain = f" {item.target}"
         return plain if self.extract(item, plain).answer == item.target else f' "{item.target}"'
@@ -115,13 +133,17 @@ class EnglishTo(Task):
 def read_translation(text: str, source: str, language: str) -> Answer:
     """The translation into `language` of the English `source` that `text` gives, or `NO_ANSWER`.
 
-    It is the first block of lines that are not empty, joined by spaces, and ends where the model goes on to something else. Fences, a
-    preamble (`Here is the translation:`), a repeated label, emphasis and quotation marks around the whole are removed; the rule names what
-    was. What the source has too belongs to the translation: marks stay if it begins or ends with one, and `Käännös: ...` if it has a colon.
+    It is the first block of lines that are not empty, joined by spaces, and ends where the model
+    goes on to something else. Fences, a preamble (`Here is the translation:`), a repeated label,
+    emphasis and quotation marks around the whole are removed; the rule names what was. What the
+    source has too belongs to the translation: marks stay if it begins or ends with one, and
+    `Käännös: ...` if it has a colon.
     """
     whole = _FENCE.sub("", visible(text)).strip()
     body = _without_preamble(whole, source, language)
-    line = _first_block(re.split(_SEQUEL.format(language=language), body, maxsplit=1, flags=re.IGNORECASE)[0])
+    line = _first_block(
+        re.split(_SEQUEL.format(language=language), body, maxsplit=1, flags=re.IGNORECASE)[0]
+    )
     bare = line if source[:1] in _MARKS or source[-1:] in _MARKS else _without_quotes(line)
     rule = "preamble" if body != whole else "quotes" if bare != line else "first_block"
     return Answer(answer=bare, rule=rule) if bare else NO_ANSWER
@@ -136,7 +158,10 @@ def _without_preamble(text: str, source: str, language: str) -> str:
 
 
 def _native_preamble(text: str, source: str) -> re.Match[str] | None:
-    """The preamble of `text` in the target language; a heading that `source` may have too counts only on a line of its own."""
+    """The preamble of `text` in the target language.
+
+    A heading that `source` may have too counts only on a line of its own.
+    """
     found = _NATIVE_PREAMBLE.match(text)
     return found if found and (":" not in source or "\n" in found["rest"]) else None
 
@@ -150,7 +175,10 @@ def _first_block(text: str) -> str:
 
 
 def _without_quotes(line: str) -> str:
-    """`line` without quotation marks around the whole of it; of two pairs the inner one is the text's own."""
+    """`line` without quotation marks around the whole of it.
+
+    Of two pairs the inner one is the text's own.
+    """
     quoted = _is_quotation(line) or (_is_between_marks(line) and _is_quotation(line[1:-1]))
     return line[1:-1].strip() if quoted else line
 

@@ -1,7 +1,8 @@
-"""ARC-Challenge: grade-school science questions that simple retrieval gets wrong (Clark et al. 2018, arXiv 1803.05457).
+"""ARC-Challenge: grade-school science questions that simple retrieval gets wrong (Clark et al.
+2018, arXiv 1803.05457).
 
-The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with the first five rows of the train split, or of the validation split
-where a mirror has no train split.
+The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with the first five rows of the
+train split, or of the validation split where a mirror has no train split.
 """
 
 from pipeline.core.records import Item
@@ -21,7 +22,10 @@ def _source(split: str) -> Source:
 
 
 class ARCChallenge(MultipleChoice):
-    """ARC-Challenge with its options under letters, also where the row labels them 1 to 4; some rows have three options or five."""
+    """ARC-Challenge with its options under letters, also where the row labels them 1 to 4.
+
+    Some rows have three options or five.
+    """
 
     name = "arc_challenge"
     title = "ARC-Challenge"
@@ -29,12 +33,17 @@ class ARCChallenge(MultipleChoice):
     extraction_version = 2
     source = _source("test")
     example_sources = (_source("train"), _source("validation"))
-    chance = 100 * (4 / 3 + 1165 / 4 + 3 / 5) / 1172  # 4 of the 1,172 test rows have three options, 3 have five
+    chance = (
+        100 * (4 / 3 + 1165 / 4 + 3 / 5) / 1172
+    )  # 4 of the 1,172 test rows have three options, 3 have five
     paper_items = 1_172
     paper_subset = 298
 
     def item(self, row: Row, split: str) -> Item:
-        """The item for `row`, under the row's own id; the key is looked up in the row's own labels."""
+        """The item for `row`, under the row's own id.
+
+        The key is looked up in the row's own labels.
+        """
         choices = row.mapping("choices")
         labels = choices.texts("label")
         key = row.text("answerKey")

@@ -1,6 +1,9 @@
-"""GPQA Diamond: the 198 questions that experts answer and others do not; the paper's set. Gated, CC BY 4.0: see `_gpqa.py` before use.
+"""GPQA Diamond: the 198 questions that experts answer and others do not; the paper's set.
 
-The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with five rows of gpqa_main that are not in Diamond.
+Gated, CC BY 4.0: see `_gpqa.py` before use.
+
+The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with five rows of gpqa_main that are
+not in Diamond.
 """
 
 from pipeline.tasks._gpqa import GPQA, subset

@@ -1,4 +1,6 @@
-"""GPQA main: 448 questions, Diamond's among them; not a set of the paper. Gated, CC BY 4.0: see `_gpqa.py` before use.
+"""GPQA main: 448 questions, Diamond's among them; not a set of the paper.
+
+Gated, CC BY 4.0: see `_gpqa.py` before use.
 
 Shots of `five_shot` are five rows of gpqa_extended that are not in main.
 """

@@ -1,4 +1,6 @@
-"""GSM8K: grade-school word problems, answered by a worked solution (Cobbe et al. 2021, arXiv 2110.14168)."""
+"""GSM8K: grade-school word problems, answered by a worked solution (Cobbe et al. 2021, arXiv
+2110.14168).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -7,7 +9,10 @@ from pipeline.core.records import Item
 from pipeline.tasks import Answer, Prompt, Source, Style, Task, _numbers
 from pipeline.tasks._rows import Row, checked
 
-_INSTRUCTION = "Solve the following math problem step by step. At the end, write your final answer in the exact format: 'Answer: <number>'."
+_INSTRUCTION = (
+    "Solve the following math problem step by step. At the end, write your final answer in the "
+    "exact format: 'Answer: <number>'."
+)
 """Figure 8 of the paper (arXiv 2609.36931)."""
 
 
@@ -17,8 +22,16 @@ class GSM8K(Task):
     name = "gsm8k"
     title = "GSM8K"
     version = 2
-    source = Source(dataset="openai/gsm8k", config="main", split="test", url="https://huggingface.co/datasets/openai/gsm8k", licence="MIT")
-    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("accuracy",), max_tokens=512)}
+    source = Source(
+        dataset="openai/gsm8k",
+        config="main",
+        split="test",
+        url="https://huggingface.co/datasets/openai/gsm8k",
+        licence="MIT",
+    )
+    styles: ClassVar[Mapping[str, Style]] = {
+        "zero_shot": Style(kind="text", metrics=("accuracy",), max_tokens=512)
+    }
     chance = 0.0
     paper_items = 1_319
     paper_subset = 132
@@ -56,7 +69,9 @@ def _gold(row: Row) -> str:
     solution, marker, number = row.text("answer").rpartition("####")
     target = _numbers.canonical(number)
     if not marker or target is None:
-        row.reject("answer", "a solution that ends in '#### <number>'", solution[-40:] + marker + number)
+        row.reject(
+            "answer", "a solution that ends in '#### <number>'", solution[-40:] + marker + number
+        )
     return target
 
 

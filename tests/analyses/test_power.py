@@ -1,11 +1,12 @@
-"""The pipeline as an instrument: a planted date effect is found, and none is found where there is none."""
+"""The pipeline as an instrument: a planted date effect is found, and none is found where there is
+none.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from pipeline import generate, score, settings
-from pipeline import sweep as stages
+from pipeline import generate, score, settings, sweep as stages
 from pipeline.core.progress import Reporter
 from pipeline.store.run_folder import Run
 
@@ -45,7 +46,9 @@ def verdict_of(folder: Path, amplitude: float, seed: int) -> tuple[str, float]:
     score.score(run, spec, Reporter())
     stages.analyse(run, spec, Reporter())
     row = run.tables()["deltas"].filter(metric="accuracy").row(0, named=True)
-    assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0], "a simulated engine has no noise"
+    assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0], (
+        "a simulated engine has no noise"
+    )
     return row["verdict"], row["p_value"]
 
 

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.analyses import stats
@@ -48,11 +47,16 @@ def all_deltas(outcomes: np.ndarray) -> list[float]:
             row[have] = item[list(order)]
             shuffled.append(row)
         ways.append(shuffled)
-    return [float(stats.value_range(score(np.stack(rows)[:, :, None]))) for rows in itertools.product(*ways)]
+    return [
+        float(stats.value_range(score(np.stack(rows)[:, :, None])))
+        for rows in itertools.product(*ways)
+    ]
 
 
 outcome_arrays = hnp.arrays(
-    np.float64, st.tuples(st.integers(1, 12), st.integers(1, 7), st.just(1)), elements=st.sampled_from([0.0, 1.0, float("nan")])
+    np.float64,
+    st.tuples(st.integers(1, 12), st.integers(1, 7), st.just(1)),
+    elements=st.sampled_from([0.0, 1.0, float("nan")]),
 )
 
 
@@ -64,7 +68,9 @@ outcome_arrays = hnp.arrays(
     ],
     ids=["complete", "with gaps"],
 )
-def test_chance_deltas_follow_the_distribution_over_all_shuffles(outcomes: list[list[float]]) -> None:
+def test_chance_deltas_follow_the_distribution_over_all_shuffles(
+    outcomes: list[list[float]],
+) -> None:
     values = np.round(all_deltas(dense(outcomes)), 6)
     draws = np.round(chance(dense(outcomes), num_draws=8000), 6)
     assert set(draws) <= set(values)
@@ -73,7 +79,9 @@ def test_chance_deltas_follow_the_distribution_over_all_shuffles(outcomes: list[
 
 
 @given(outcome_arrays, st.integers(1, 40), st.integers(1, 5))
-def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(outcomes: np.ndarray, group_cells: int, per_shuffle: int) -> None:
+def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(
+    outcomes: np.ndarray, group_cells: int, per_shuffle: int
+) -> None:
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def spy(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -96,7 +104,9 @@ def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(outcomes
 
 
 @pytest.mark.parametrize("per_shuffle", [1, 40])
-def test_draws_by_groups_of_items_follow_the_same_distribution(per_shuffle: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_by_groups_of_items_follow_the_same_distribution(
+    per_shuffle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
     outcomes = (rng.random((300, 12, 1)) < rng.uniform(0.05, 0.95, (300, 1, 1))).astype(np.float64)
     outcomes[:40, :3] = np.nan
@@ -110,16 +120,28 @@ def test_draws_by_groups_of_items_follow_the_same_distribution(per_shuffle: int,
         assert np.quantile(grouped, share) == pytest.approx(np.quantile(alone, share), rel=0.04)
 
 
-def test_groups_do_not_keep_what_their_items_have_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
-    # All items are right on the same date: sums of groups that were not shuffled first would keep that peak, and no group has fewer items.
+def test_groups_do_not_keep_what_their_items_have_in_common(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # All items are right on the same date: sums of groups that were not shuffled first would keep
+    # that peak, and no group has fewer items.
     outcomes = np.zeros((200, 10, 1))
     outcomes[:, 4] = 1
     monkeypatch.setattr(stats, "_GROUP_CELLS", 10)
     assert chance(outcomes, num_draws=20).max() < 50
 
 
-@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(0, 5), st.integers(1, 6)), elements=st.floats(-9, 9)), st.data())
-def test_cells_stand_for_the_statistics_they_were_made_of(outcomes: np.ndarray, data: st.DataObject) -> None:
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 9), st.integers(0, 5), st.integers(1, 6)),
+        elements=st.floats(-9, 9),
+    ),
+    st.data(),
+)
+def test_cells_stand_for_the_statistics_they_were_made_of(
+    outcomes: np.ndarray, data: st.DataObject
+) -> None:
     missing = data.draw(hnp.arrays(np.bool_, outcomes.shape[:2]))
     outcomes[missing] = np.nan
     with pytest.MonkeyPatch.context() as patch:
@@ -131,13 +153,17 @@ def test_cells_stand_for_the_statistics_they_were_made_of(outcomes: np.ndarray, 
             expected += item  # one after the other: equal to the last bit
         np.testing.assert_array_equal(found.sums(), expected)
         shown = [item[~np.isnan(item[:, 0])] for item in outcomes]
-        assert found.varying().tolist() == [bool(len(item)) and bool((item != item[0]).any()) for item in shown]
+        assert found.varying().tolist() == [
+            bool(len(item)) and bool((item != item[0]).any()) for item in shown
+        ]
 
 
 def test_the_statistics_of_one_outcome_move_together() -> None:
     first = np.random.default_rng(0).integers(0, 9, (20, 8)).astype(np.float64)
     both = np.stack([first, 9 - first], axis=2)
-    draws = stats.chance_deltas(cells(both), lambda sums, counts: sums.sum(axis=-1) / counts, num_draws=20, seed=0)
+    draws = stats.chance_deltas(
+        cells(both), lambda sums, counts: sums.sum(axis=-1) / counts, num_draws=20, seed=0
+    )
     assert (draws == 0).all()
 
 
@@ -153,7 +179,8 @@ def test_items_that_never_vary_leave_no_range() -> None:
 
 
 def test_a_date_that_lost_items_is_compared_with_draws_that_lost_the_same() -> None:
-    # The last date has only the items that are always right: its score of 100 is an effect of what is missing, not of the date.
+    # The last date has only the items that are always right: its score of 100 is an effect of what
+    # is missing, not of the date.
     outcomes = np.array([[1.0] * 6] * 5 + [[0, 0, 0, 0, 0, np.nan]] * 5)[:, :, None]
     observed = float(stats.value_range(score(outcomes)))
     assert observed == 50
@@ -172,7 +199,13 @@ def test_a_true_null_is_rejected_no_more_often_than_stated() -> None:
 
 @pytest.mark.parametrize(
     ("scores", "expected"),
-    [([1.0, 4.0, 2.0], 3.0), ([1.0, np.nan, 2.5], 1.5), ([np.nan, 7.0], 0.0), ([np.nan, np.nan], 0.0), ([], 0.0)],
+    [
+        ([1.0, 4.0, 2.0], 3.0),
+        ([1.0, np.nan, 2.5], 1.5),
+        ([np.nan, 7.0], 0.0),
+        ([np.nan, np.nan], 0.0),
+        ([], 0.0),
+    ],
 )
 def test_value_range_leaves_dates_without_a_score_out(scores: list[float], expected: float) -> None:
     assert float(stats.value_range(np.array(scores))) == expected
@@ -187,7 +220,9 @@ def test_p_value_counts_the_observed_one_and_takes_last_digits_for_ties() -> Non
 
 def test_holm_gives_the_adjusted_values_of_a_worked_case() -> None:
     # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1; the last is raised to its predecessor.
-    np.testing.assert_allclose(stats.holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(
+        stats.holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02]
+    )
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
@@ -203,13 +238,17 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(values: list[float]) 
 
 
 def test_holm_does_not_count_tests_that_were_not_made() -> None:
-    np.testing.assert_array_equal(stats.holm(np.array([np.nan, 0.02, np.nan])), [np.nan, 0.02, np.nan])
+    np.testing.assert_array_equal(
+        stats.holm(np.array([np.nan, 0.02, np.nan])), [np.nan, 0.02, np.nan]
+    )
 
 
 @given(st.integers(0, 400), st.integers(1, 400))
 def test_wilson_agrees_with_scipy(successes: int, extra: int) -> None:
     oracle = scipy.stats.binomtest(successes, successes + extra).proportion_ci(method="wilson")
-    assert stats.wilson(successes, successes + extra) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+    assert stats.wilson(successes, successes + extra) == pytest.approx(
+        (oracle.low, oracle.high), abs=1e-12
+    )
 
 
 def test_wilson_knows_nothing_without_trials() -> None:
@@ -220,7 +259,10 @@ def test_wilson_knows_nothing_without_trials() -> None:
 def test_flip_counts_agree_with_comparing_all_pairs(outcomes: np.ndarray) -> None:
     present = ~np.isnan(outcomes[:, :, 0])
     codes = np.where(present, outcomes[:, :, 0], -7).astype(np.int64)
-    lists = [[int(c) for c, p in zip(row, have, strict=True) if p] for row, have in zip(codes, present, strict=True)]
+    lists = [
+        [int(c) for c, p in zip(row, have, strict=True) if p]
+        for row, have in zip(codes, present, strict=True)
+    ]
     pairs = [(a, b) for row in lists for a, b in itertools.combinations(row, 2)]
     assert stats.pairwise_flips(codes, present) == (sum(a != b for a, b in pairs), len(pairs))
     assert stats.flips(codes, present).tolist() == [len(set(row)) > 1 for row in lists]

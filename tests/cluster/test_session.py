@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline import cluster
 from pipeline.cluster import Layout, Node, Resources, Room
@@ -33,14 +32,25 @@ def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None
 
 def of(*nodes: tuple[int, int]) -> Resources:
     """Nodes of (cores, GPUs)."""
-    return Resources(nodes=tuple(Node(node_id=f"n{i}", num_cpus=cpus, num_gpus=gpus) for i, (cpus, gpus) in enumerate(nodes)))
+    return Resources(
+        nodes=tuple(
+            Node(node_id=f"n{i}", num_cpus=cpus, num_gpus=gpus)
+            for i, (cpus, gpus) in enumerate(nodes)
+        )
+    )
 
 
 CPU, GPUS = of((8, 0)), of((32, 8))
 HEAD_AND_TWO, THREE_CPU = of((4, 0), (64, 8), (64, 8)), of((4, 0), (4, 0), (8, 0))
 
 
-def place(engine: dict[str, object], model: dict[str, object], resources: Resources, shards: int = 100, build: str = "gpu") -> Layout:
+def place(
+    engine: dict[str, object],
+    model: dict[str, object],
+    resources: Resources,
+    shards: int = 100,
+    build: str = "gpu",
+) -> Layout:
     spec = SweepSpec.model_construct(engine=EngineSpec.model_validate(engine))
     raw = {"name": "m", "title": "m", "licence": "x", "weights": {"path": "m"}, **model}
     return cluster.layout(spec, ModelSpec.model_validate(raw), resources, shards, build)
@@ -59,20 +69,36 @@ def place(engine: dict[str, object], model: dict[str, object], resources: Resour
         ({}, {}, GPUS, ("gpu", 8, 4, 4, 1)),
         ({}, {"tensor_parallel_size": 4}, GPUS, ("gpu", 2, 16, 16, 4)),
         ({}, {"tensor_parallel_size": 3}, HEAD_AND_TWO, ("gpu", 4, 24, 24, 3)),
-        ({"replicas": 3}, {"tensor_parallel_size": 8}, of((1, 8), (1, 8), (1, 8)), ("gpu", 3, 1, 1, 8)),
+        (
+            {"replicas": 3},
+            {"tensor_parallel_size": 8},
+            of((1, 8), (1, 8), (1, 8)),
+            ("gpu", 3, 1, 1, 8),
+        ),
         ({}, {"tensor_parallel_size": 4}, of((1, 8)), ("gpu", 2, 1, 0, 4)),
         ({}, {"backend": "simulated"}, GPUS, ("cpu", 1, 32, 32, 0)),
     ],
 )
 def test_replicas_are_gpus_over_tensor_parallel_size_node_by_node_and_one_a_node_on_cpu(
-    engine: dict[str, object], model: dict[str, object], resources: Resources, expected: tuple[object, ...]
+    engine: dict[str, object],
+    model: dict[str, object],
+    resources: Resources,
+    expected: tuple[object, ...],
 ) -> None:
     placed = place(engine, model, resources)
-    assert (placed.device, placed.num_replicas, placed.threads, placed.num_cpus, placed.num_gpus) == expected
+    assert (
+        placed.device,
+        placed.num_replicas,
+        placed.threads,
+        placed.num_cpus,
+        placed.num_gpus,
+    ) == expected
 
 
 def test_the_device_is_what_the_installed_vllm_is_built_for() -> None:
-    assert place({}, {}, GPUS, build="cpu").device == "cpu", "a GPU is of no use to vLLM's CPU build"
+    assert place({}, {}, GPUS, build="cpu").device == "cpu", (
+        "a GPU is of no use to vLLM's CPU build"
+    )
     assert place({"device": "cpu"}, {}, GPUS, build="cpu").device == "cpu"
     for wanted, build in (("gpu", "cpu"), ("cpu", "gpu")):
         with pytest.raises(EngineError, match=rf"built for {build}.*extra \[{wanted}\]"):
@@ -94,19 +120,30 @@ def test_there_are_never_more_replicas_than_shards() -> None:
         ({"replicas": 2, "threads": 6}, {}, of((8, 0), (4, 0))),
     ],
 )
-def test_more_than_the_machines_have_is_refused(engine: dict[str, object], model: dict[str, object], resources: Resources) -> None:
+def test_more_than_the_machines_have_is_refused(
+    engine: dict[str, object], model: dict[str, object], resources: Resources
+) -> None:
     with pytest.raises(EngineError, match=r"need \d+ .*Ray has room for \d+: its nodes have"):
         place(engine, model, resources)
 
 
 def aside(
-    scoring_cpus: object, resources: Resources, build: str = "gpu", writes_text: bool = True, **engine: object
+    scoring_cpus: object,
+    resources: Resources,
+    build: str = "gpu",
+    writes_text: bool = True,
+    **engine: object,
 ) -> tuple[list[int], int]:
     """Cores left to engines on each node, and cores kept for scoring."""
-    spec = SweepSpec.model_construct(engine=EngineSpec.model_validate({"scoring_cpus": scoring_cpus, **engine}))
+    spec = SweepSpec.model_construct(
+        engine=EngineSpec.model_validate({"scoring_cpus": scoring_cpus, **engine})
+    )
     left, kept = cluster.set_aside(spec, resources, build, writes_text=writes_text)
     assert [node.num_gpus for node in left.nodes] == [node.num_gpus for node in resources.nodes]
-    assert all(node.num_cpus + kept[node.node_id] == old.num_cpus for node, old in zip(left.nodes, resources.nodes, strict=True))
+    assert all(
+        node.num_cpus + kept[node.node_id] == old.num_cpus
+        for node, old in zip(left.nodes, resources.nodes, strict=True)
+    )
     return [node.num_cpus for node in left.nodes], sum(kept.values())
 
 
@@ -139,7 +176,9 @@ def test_labels_alone_need_no_cores_beside_the_engines() -> None:
 
 
 def test_every_node_keeps_a_core_for_an_engine() -> None:
-    with pytest.raises(EngineError, match=r"scoring_cpus: given 14; Ray has 16 CPU cores on 3 nodes.*at most 13"):
+    with pytest.raises(
+        EngineError, match=r"scoring_cpus: given 14; Ray has 16 CPU cores on 3 nodes.*at most 13"
+    ):
         aside(14, THREE_CPU, "cpu")
 
 
@@ -163,8 +202,14 @@ def test_a_node_that_has_gone_has_no_room_and_gets_none_back() -> None:
     assert [room.take(4, 0), room.take(4, 0)] == ["n0", None]
 
 
-@given(st.lists(st.tuples(st.integers(0, 64), st.integers(0, 8)), min_size=1, max_size=5), st.integers(0, 8), st.integers(1, 4))
-def test_as_many_can_be_taken_as_are_said_to_fit(nodes: list[tuple[int, int]], cpus: int, gpus: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.integers(0, 8)), min_size=1, max_size=5),
+    st.integers(0, 8),
+    st.integers(1, 4),
+)
+def test_as_many_can_be_taken_as_are_said_to_fit(
+    nodes: list[tuple[int, int]], cpus: int, gpus: int
+) -> None:
     resources = of(*nodes)
     room, taken = Room(resources), 0
     while room.take(cpus, gpus):

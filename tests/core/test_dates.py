@@ -1,7 +1,6 @@
 import datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.core import dates
 
@@ -11,7 +10,10 @@ ANY_DATE = st.dates(datetime.date(1990, 1, 1), datetime.date(2060, 12, 31))
 def test_a_year_has_the_papers_365_dates_with_and_without_a_leap_day() -> None:
     for year in (2023, 2024):
         assert len(dates.calendar(datetime.date(year, 1, 1), datetime.date(year, 12, 31))) == 365
-    assert len(dates.calendar(datetime.date(2024, 1, 1), datetime.date(2024, 12, 31), leap_day="keep")) == 366
+    assert (
+        len(dates.calendar(datetime.date(2024, 1, 1), datetime.date(2024, 12, 31), leap_day="keep"))
+        == 366
+    )
 
 
 def test_the_skipped_leap_day_is_named() -> None:
@@ -21,7 +23,9 @@ def test_the_skipped_leap_day_is_named() -> None:
 
 
 @given(ANY_DATE, st.integers(0, 800), st.integers(1, 40))
-def test_a_calendar_ascends_within_its_bounds_and_never_holds_a_leap_day(first: datetime.date, days: int, step: int) -> None:
+def test_a_calendar_ascends_within_its_bounds_and_never_holds_a_leap_day(
+    first: datetime.date, days: int, step: int
+) -> None:
     last = first + datetime.timedelta(days=days)
     found = dates.calendar(first, last, step)
     assert found == sorted(set(found))
@@ -29,15 +33,24 @@ def test_a_calendar_ascends_within_its_bounds_and_never_holds_a_leap_day(first: 
 
 
 @given(ANY_DATE, ANY_DATE)
-def test_different_dates_are_written_differently_and_equally_long_in_their_numbers(a: datetime.date, b: datetime.date) -> None:
+def test_different_dates_are_written_differently_and_equally_long_in_their_numbers(
+    a: datetime.date, b: datetime.date
+) -> None:
     for write in dates.DATE_FORMATS.values():
         assert (write(a) == write(b)) == (a == b)
-        assert sum(c.isdigit() for c in write(a)) == sum(c.isdigit() for c in write(b)), "unpadded numbers would change the token count"
+        assert sum(c.isdigit() for c in write(a)) == sum(c.isdigit() for c in write(b)), (
+            "unpadded numbers would change the token count"
+        )
 
 
 @given(ANY_DATE)
 def test_formats_agree_with_the_c_locale(day: datetime.date) -> None:
-    patterns = {"iso": "%Y-%m-%d", "day_month_year": "%d %b %Y", "month_day_year": "%B %d, %Y", "slashes": "%d/%m/%Y"}
+    patterns = {
+        "iso": "%Y-%m-%d",
+        "day_month_year": "%d %b %Y",
+        "month_day_year": "%B %d, %Y",
+        "slashes": "%d/%m/%Y",
+    }
     for name, write in dates.DATE_FORMATS.items():
         assert write(day) == day.strftime(patterns[name])
 

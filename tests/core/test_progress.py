@@ -14,7 +14,8 @@ def reporter(terminal: bool) -> tuple[Reporter, io.StringIO]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (3599, "59 min 59 s"), (7530, "2 h 05 min")]
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (3599, "59 min 59 s"), (7530, "2 h 05 min")],
 )
 def test_spans_of_time_are_written_as_people_do(seconds: float, text: str) -> None:
     assert progress.duration(seconds) == text

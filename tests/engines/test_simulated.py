@@ -14,18 +14,30 @@ ONE = Sampling(max_tokens=1, temperature=0.0, top_p=1.0, top_k=0, seed=None)
 
 
 def request(position: int) -> Request:
-    return Request(position=position, token_ids=[1, 2, 3], sampling=ONE, label_token_ids=(330, 389, 340, 422))
+    return Request(
+        position=position, token_ids=[1, 2, 3], sampling=ONE, label_token_ids=(330, 389, 340, 422)
+    )
 
 
 ITEMS = [
-    Item(task="mmlu", item_id=f"i{n}", group="", fields={"question": "q"}, options=list("wxyz"), target="C", references=[])
+    Item(
+        task="mmlu",
+        item_id=f"i{n}",
+        group="",
+        fields={"question": "q"},
+        options=list("wxyz"),
+        target="C",
+        references=[],
+    )
     for n in range(400)
 ]
 YEAR = [datetime.date(2024, 1, 1) + datetime.timedelta(days=7 * i) for i in range(52)]
 
 
 def accuracy(spec: SimulatedSpec, day: datetime.date | None) -> float:
-    simulated = SimulatedEngine(spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=day))
+    simulated = SimulatedEngine(
+        spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=day)
+    )
     return sum(simulated.is_right(item, day) for item in ITEMS) / len(ITEMS)
 
 
@@ -43,9 +55,17 @@ def test_a_planted_effect_follows_the_year_and_none_leaves_it_flat() -> None:
 
 def test_simulated_outputs_repeat_and_choose_the_right_label_when_right() -> None:
     spec = SimulatedSpec(accuracy=0.5)
-    simulated = SimulatedEngine(spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=YEAR[0]))
-    first = {o.position: o.label_logprobs for o in simulated.generate(iter([request(i) for i in range(50)]))}
-    second = {o.position: o.label_logprobs for o in simulated.generate(iter([request(i) for i in reversed(range(50))]))}
+    simulated = SimulatedEngine(
+        spec, lambda position: Pretended(task=tasks.get("mmlu"), item=ITEMS[position], date=YEAR[0])
+    )
+    first = {
+        o.position: o.label_logprobs
+        for o in simulated.generate(iter([request(i) for i in range(50)]))
+    }
+    second = {
+        o.position: o.label_logprobs
+        for o in simulated.generate(iter([request(i) for i in reversed(range(50))]))
+    }
     assert first == second
     for position, logprobs in first.items():
         assert (int(np.argmax(logprobs)) == 2) == simulated.is_right(ITEMS[position], YEAR[0])

@@ -22,11 +22,15 @@ def prompt(seed: int, length: int) -> list[int]:
 
 def label_request(position: int, length: int = 50) -> Request:
     one = Sampling(max_tokens=1, temperature=0.0, top_p=1.0, top_k=0, seed=None)
-    return Request(position=position, token_ids=prompt(position, length), sampling=one, label_token_ids=LABELS)
+    return Request(
+        position=position, token_ids=prompt(position, length), sampling=one, label_token_ids=LABELS
+    )
 
 
 def text_request(position: int, sampling: Sampling = GREEDY) -> Request:
-    return Request(position=position, token_ids=prompt(position, 40), sampling=sampling, label_token_ids=())
+    return Request(
+        position=position, token_ids=prompt(position, 40), sampling=sampling, label_token_ids=()
+    )
 
 
 def run(tiny_engine: VllmEngine, requests: list[Request]) -> dict[int, tuple[str, list[float]]]:
@@ -58,12 +62,16 @@ def test_label_requests_give_raw_log_probabilities_over_the_whole_vocabulary(
         with torch.no_grad():
             logits = model(torch.tensor([mixed[output.position].token_ids])).logits[0, -1]
         expected = torch.log_softmax(logits, dim=-1)[list(LABELS)].tolist()
-        assert output.label_logprobs == pytest.approx(expected, abs=2e-4), "in the order of the request's labels"
+        assert output.label_logprobs == pytest.approx(expected, abs=2e-4), (
+            "in the order of the request's labels"
+        )
         assert output.text == ""
         assert output.num_output_tokens == 1
 
 
-def test_generated_text_is_greedy_decoding(outputs: list[Output], mixed: list[Request], tiny_model_folder: Path) -> None:
+def test_generated_text_is_greedy_decoding(
+    outputs: list[Output], mixed: list[Request], tiny_model_folder: Path
+) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -82,22 +90,40 @@ def test_outputs_do_not_depend_on_the_order_of_work(
 ) -> None:
     first = {o.position: (o.text, o.label_logprobs) for o in outputs}
     if order == "one by one":
-        again = {position: value for request in mixed[:12] for position, value in run(tiny_engine, [request]).items()}
+        again = {
+            position: value
+            for request in mixed[:12]
+            for position, value in run(tiny_engine, [request]).items()
+        }
     else:
-        picked = mixed[::-1] if order == "reversed" else [mixed[i] for i in np.random.default_rng(1).permutation(40)]
+        picked = (
+            mixed[::-1]
+            if order == "reversed"
+            else [mixed[i] for i in np.random.default_rng(1).permutation(40)]
+        )
         again = run(tiny_engine, picked)
     assert again == {position: first[position] for position in again}
 
 
 def test_the_prefix_cache_is_used_and_counted(tiny_engine: VllmEngine) -> None:
     shared = prompt(77, 96)
-    requests = [Request(position=i, token_ids=[*shared, 100 + i], sampling=GREEDY, label_token_ids=()) for i in range(500, 506)]
+    requests = [
+        Request(position=i, token_ids=[*shared, 100 + i], sampling=GREEDY, label_token_ids=())
+        for i in range(500, 506)
+    ]
     found = list(tiny_engine.generate(iter(requests)))
     assert sum(o.num_cached_tokens for o in found) >= 5 * 96
 
 
-def test_seeded_sampling_belongs_to_the_request_and_not_to_the_batch(tiny_engine: VllmEngine) -> None:
-    requests = [text_request(i, Sampling(max_tokens=10, temperature=0.9, top_p=0.95, top_k=0, seed=1000 + i)) for i in range(600, 620)]
+def test_seeded_sampling_belongs_to_the_request_and_not_to_the_batch(
+    tiny_engine: VllmEngine,
+) -> None:
+    requests = [
+        text_request(
+            i, Sampling(max_tokens=10, temperature=0.9, top_p=0.95, top_k=0, seed=1000 + i)
+        )
+        for i in range(600, 620)
+    ]
     assert run(tiny_engine, requests) == run(tiny_engine, requests[::-1])
 
 
@@ -139,5 +165,12 @@ def test_the_facts_name_versions_and_every_resolved_setting(tiny_engine: VllmEng
 
 
 def test_settings_for_a_gpu_ask_for_batch_invariance(tiny_model: ModelSpec, tmp_path: Path) -> None:
-    resolved = engines.resolve(EngineSpec(), tiny_model, tmp_path, device="gpu", threads=4, max_model_len=300)
-    assert (resolved.batch_invariant, resolved.dtype, resolved.block_size, resolved.max_model_len) == (True, "bfloat16", 16, 304)
+    resolved = engines.resolve(
+        EngineSpec(), tiny_model, tmp_path, device="gpu", threads=4, max_model_len=300
+    )
+    assert (
+        resolved.batch_invariant,
+        resolved.dtype,
+        resolved.block_size,
+        resolved.max_model_len,
+    ) == (True, "bfloat16", 16, 304)

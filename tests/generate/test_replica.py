@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.cluster import Layout
 from pipeline.core.errors import EngineError
@@ -38,11 +37,15 @@ def test_an_idle_replica_relieves_the_one_with_most_left() -> None:
 
 
 @given(st.integers(0, 40), st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=120))
-def test_every_shard_is_made_once_by_a_replica_that_lived_to_finish_it(num_shards: int, steps: list[tuple[int, bool]]) -> None:
+def test_every_shard_is_made_once_by_a_replica_that_lived_to_finish_it(
+    num_shards: int, steps: list[tuple[int, bool]]
+) -> None:
     queue, at_work, finished, numbers = ShardQueue(list(range(num_shards))), {}, [], list(range(6))
 
     def advance(slot: int, is_to_die: bool) -> None:
-        """The replica of a slot dies, with one shard that it was at, or finishes it and takes the next."""
+        """The replica of a slot dies, with one shard that it was at, or finishes it and takes the
+        next.
+        """
         number, current = numbers[slot], at_work.pop(slot, None)
         if is_to_die:
             done = [s for s in queue.handed(number) if s != current]
@@ -64,7 +67,9 @@ def test_every_shard_is_made_once_by_a_replica_that_lived_to_finish_it(num_shard
 
 
 def other_fingerprint(run: Run) -> None:
-    Path(str(run.manifest_path)).write_text(json.dumps({**run.manifest(), "fingerprint": "of another run"}))
+    Path(str(run.manifest_path)).write_text(
+        json.dumps({**run.manifest(), "fingerprint": "of another run"})
+    )
 
 
 def no_manifest(run: Run) -> None:
@@ -72,10 +77,18 @@ def no_manifest(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [(no_manifest, r"cannot read the run folder .*No such file"), (other_fingerprint, "sees another run")]
+    ("change", "message"),
+    [
+        (no_manifest, r"cannot read the run folder .*No such file"),
+        (other_fingerprint, "sees another run"),
+    ],
 )
 def test_a_node_that_does_not_see_the_run_folder_says_that_it_must_be_shared(
-    change: Callable[[Run], None], message: str, simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    change: Callable[[Run], None],
+    message: str,
+    simulated_run: Run,
+    simulated_spec: SweepSpec,
+    tmp_path: Path,
 ) -> None:
     here = Run(tmp_path)
     Path(str(here.manifest_path)).write_text(json.dumps(simulated_run.manifest()))

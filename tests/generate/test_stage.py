@@ -1,5 +1,5 @@
-"""Generation from plan to shards: what is written, and that killing and resuming leaves no trace. Replicas here run the simulated engine;
-`test_end_to_end.py` runs real vLLM."""
+"""Generation from plan to shards: what is written, and that killing and resuming leaves no trace.
+Replicas here run the simulated engine; `test_end_to_end.py` runs real vLLM."""
 
 import contextlib
 import inspect
@@ -20,8 +20,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, generate, tasks
-from pipeline import sweep as stages
+from pipeline import cluster, generate, sweep as stages, tasks
 from pipeline.core import tables
 from pipeline.core.errors import DataError, EngineError, StoreError
 from pipeline.core.progress import Reporter
@@ -44,7 +43,12 @@ def copy_of(run: Run, folder: Path) -> Run:
 
 
 def files_of(run: Run, *parts: str) -> dict[str, bytes]:
-    return {str(p.relative_to(run.folder)): p.read_bytes() for part in parts for p in sorted((run.folder / part).rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(run.folder)): p.read_bytes()
+        for part in parts
+        for p in sorted((run.folder / part).rglob("*"))
+        if p.is_file()
+    }
 
 
 def test_every_planned_request_has_one_completion_with_its_key(simulated_run: Run) -> None:
@@ -61,8 +65,12 @@ def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
     builder = PromptBuilder(simulated_spec.models[0], demo_folder)
     planned = plan.gather(simulated_spec)
     items = {i.item_id: i for i in planned.items}
-    row = completions(simulated_run).filter(pl.col("variant") == "iso:2024-03-03").row(3, named=True)
-    prompt = builder.item_prompt(tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1])
+    row = (
+        completions(simulated_run).filter(pl.col("variant") == "iso:2024-03-03").row(3, named=True)
+    )
+    prompt = builder.item_prompt(
+        tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1]
+    )
     assert row["prompt_hash"] == tables.prompt_hash(builder.encode(prompt.text("2024-03-03")))
 
 
@@ -71,7 +79,9 @@ def test_work_beside_the_engines_is_called_with_the_cores_kept_from_them(
 ) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
-    spec = simulated_spec.model_copy(update={"engine": simulated_spec.engine.model_copy(update={"scoring_cpus": 1})})
+    spec = simulated_spec.model_copy(
+        update={"engine": simulated_spec.engine.model_copy(update={"scoring_cpus": 1})}
+    )
     called: list[list[int]] = []
     said = io.StringIO()
     reporter = Reporter(Console(file=said, width=200))
@@ -93,7 +103,9 @@ def test_a_shard_is_in_plan_order_although_outputs_come_in_another(simulated_run
     assert stored["item_id"].to_list() == planned["item_id"].to_list()
 
 
-def test_seeds_belong_to_the_item_and_not_to_the_date(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_seeds_belong_to_the_item_and_not_to_the_date(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     drawn = simulated_spec.models[0].model_copy(update={"sampling": SamplingSpec(temperature=0.7)})
     composer = Composer(simulated_run, simulated_spec, drawn)
     rows = simulated_run.requests().filter(task="gsm8k").collect().to_dicts()
@@ -101,34 +113,48 @@ def test_seeds_belong_to_the_item_and_not_to_the_date(simulated_run: Run, simula
     assert len(seeds) == len({item for item, _ in seeds}) == 4
     assert len({seed for _, seed in seeds}) == 4
     label_task = simulated_run.requests().filter(task="mmlu").collect().row(0, named=True)
-    assert composer.request(label_task["position"]).sampling.temperature == 0, "label tasks never draw"
+    assert composer.request(label_task["position"]).sampling.temperature == 0, (
+        "label tasks never draw"
+    )
 
 
-def test_a_finished_run_starts_nothing(simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_starts_nothing(
+    simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "session", None)
     generate.generate(simulated_run, simulated_spec, Reporter())
 
 
-def test_lost_shards_are_made_again_to_the_same_bytes(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_lost_shards_are_made_again_to_the_same_bytes(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     for shard in (0, 3):
         run.completion_path("simulated", shard).unlink()
     kept = run.completion_path("simulated", 1).stat().st_mtime_ns
     generate.generate(run, simulated_spec, Reporter())
     assert files_of(run, "completions") == files_of(simulated_run, "completions")
-    assert run.completion_path("simulated", 1).stat().st_mtime_ns == kept, "finished shards are kept"
+    assert run.completion_path("simulated", 1).stat().st_mtime_ns == kept, (
+        "finished shards are kept"
+    )
 
 
-def test_two_replicas_make_the_same_bytes_as_one(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_two_replicas_make_the_same_bytes_as_one(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     shutil.rmtree(run.folder / "completions")
-    two = simulated_spec.model_copy(update={"engine": simulated_spec.engine.model_copy(update={"replicas": 2, "threads": 1})})
+    two = simulated_spec.model_copy(
+        update={"engine": simulated_spec.engine.model_copy(update={"replicas": 2, "threads": 1})}
+    )
     generate.generate(run, two, Reporter())
     assert files_of(run, "completions") == files_of(simulated_run, "completions")
     assert len(list((run.folder / "logs").glob("engine-simulated-*.log"))) == 2
 
 
-def test_another_engine_than_the_run_was_begun_with_is_refused(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_another_engine_than_the_run_was_begun_with_is_refused(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
     path = run.folder / "engines" / "simulated.json"
@@ -152,18 +178,25 @@ def test_replicas_that_keep_failing_end_the_stage_with_the_end_of_their_log(
     assert not run.completion_path("simulated", 1).exists()
 
 
-def test_an_error_raised_on_purpose_ends_the_stage_at_once(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_an_error_raised_on_purpose_ends_the_stage_at_once(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
     run.completion_path("simulated", 0).unlink()
     as_seen_here = {**run.manifest(), "fingerprint": "not what the replica's node sees"}
-    with pytest.raises(EngineError, match="sees another run"), pytest.MonkeyPatch.context() as patched:
+    with (
+        pytest.raises(EngineError, match="sees another run"),
+        pytest.MonkeyPatch.context() as patched,
+    ):
         patched.setattr(Run, "manifest", lambda _: as_seen_here)
         generate.generate(run, simulated_spec, said)
     assert not said.lines_with("died")
     assert not run.completion_path("simulated", 0).exists()
 
 
-def test_a_replica_killed_midway_is_replaced_and_leaves_no_trace(simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_a_replica_killed_midway_is_replaced_and_leaves_no_trace(
+    simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     spec, said = a_longer_sweep(simulated_spec, replicas=2), Said()
     whole, run = planned(spec, tmp_path / "whole"), planned(spec, tmp_path / "run")
     generate.generate(whole, spec, Reporter())
@@ -179,19 +212,30 @@ def test_shards_for_whose_replicas_no_node_is_left_are_an_error(
 ) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
-    monkeypatch.setattr(cluster, "nodes", lambda nodes=cluster.nodes: nodes() if inspect.stack()[1].function == "session" else ())
+    monkeypatch.setattr(
+        cluster,
+        "nodes",
+        lambda nodes=cluster.nodes: nodes() if inspect.stack()[1].function == "session" else (),
+    )
     with pytest.raises(EngineError, match="no node is left with room for a replica of simulated"):
         generate.generate(run, simulated_spec, Reporter())
 
 
-def test_replicas_on_three_nodes_make_every_completion_once(simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_replicas_on_three_nodes_make_every_completion_once(
+    simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     spec, said = a_longer_sweep(simulated_spec, replicas="auto"), Said()
     alone, run = planned(spec, tmp_path / "alone"), planned(spec, tmp_path / "run")
     generate.generate(alone, spec, Reporter())
     with three_nodes() as address:
         generate.generate(run, spec, said, address)
     assert files_of(run, "completions") == files_of(alone, "completions")
-    started = [line for log in (run.folder / "logs").glob("*.log") for line in log.read_text().splitlines() if "Ray node" in line]
+    started = [
+        line
+        for log in (run.folder / "logs").glob("*.log")
+        for line in log.read_text().splitlines()
+        if "Ray node" in line
+    ]
     assert len(started) == len({line.split("Ray node ")[1] for line in started}) == 3
     assert not said.lines_with("died")
     assert sum(t["requests"] for t in run.telemetry()) == run.requests().collect().height
@@ -204,7 +248,9 @@ def test_models_run_side_by_side_where_there_are_gpus_and_the_others_take_over_w
     many = [model.model_copy(update={"name": name}) for name in ("one", "two", "three")]
     spec = a_longer_sweep(simulated_spec, replicas="auto").model_copy(update={"models": many})
     run = planned(spec, tmp_path / "run")
-    monkeypatch.setattr(cluster, "_device", lambda *_: "gpu")  # GPUs that Ray counts and nobody touches
+    monkeypatch.setattr(
+        cluster, "_device", lambda *_: "gpu"
+    )  # GPUs that Ray counts and nobody touches
     with three_nodes(num_gpus=1) as address:
         generate.generate(run, spec, said, address)
     assert len(said.lines_with("starting 3 engines for one, two, three")) == 1
@@ -229,7 +275,10 @@ class Said(Reporter):
 
 def a_longer_sweep(spec: SweepSpec, *, replicas: int | str) -> SweepSpec:
     """Enough shards for something to happen between the first and the last."""
-    update = {"calendar": spec.calendar.model_copy(update={"step": 4}), "engine": spec.engine.model_copy(update={"replicas": replicas})}
+    update = {
+        "calendar": spec.calendar.model_copy(update={"step": 4}),
+        "engine": spec.engine.model_copy(update={"replicas": replicas}),
+    }
     return spec.model_copy(update=update)
 
 
@@ -241,14 +290,19 @@ def planned(spec: SweepSpec, folder: Path) -> Run:
 
 @contextlib.contextmanager
 def killing(run: Run, at_shards: int) -> Iterator[list[int]]:
-    """While inside, the process of the first replica to name its own is killed once so many shards are there; the list then holds it."""
+    """While inside, the process of the first replica to name its own is killed once so many shards
+    are there; the list then holds it.
+    """
     killed: list[int] = []
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.002):
             if len(list((run.folder / "completions").glob("*/[!.]*.parquet"))) >= at_shards:
-                found = re.search(r"process (\d+) on", (run.folder / "logs" / "engine-simulated-0.log").read_text())
+                found = re.search(
+                    r"process (\d+) on",
+                    (run.folder / "logs" / "engine-simulated-0.log").read_text(),
+                )
                 assert found
                 os.kill(int(found[1]), signal.SIGKILL)
                 killed.append(int(found[1]))
@@ -268,7 +322,10 @@ def three_nodes(num_gpus: int = 0) -> Iterator[str]:
     """The address of a Ray cluster of three nodes on this machine, each with a core."""
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": num_gpus, "include_dashboard": False})
+    nodes = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "num_gpus": num_gpus, "include_dashboard": False},
+    )
     try:
         for _ in range(2):
             nodes.add_node(num_cpus=1, num_gpus=num_gpus)
@@ -277,7 +334,9 @@ def three_nodes(num_gpus: int = 0) -> Iterator[str]:
         nodes.shutdown()
 
 
-def test_a_checkpoint_that_changed_after_the_plan_is_refused(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_a_checkpoint_that_changed_after_the_plan_is_refused(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
     manifest = run.manifest()
@@ -336,11 +395,15 @@ def conftest_sweep() -> str:
     return SIMULATED_SWEEP.format(configs=(REPOSITORY / "configs").resolve())
 
 
-def test_the_simulated_backend_is_what_a_replica_gets(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_the_simulated_backend_is_what_a_replica_gets(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     composer = Composer(simulated_run, simulated_spec, simulated_spec.models[0])
     assert simulated_run.engine_facts("simulated")["backend"] == "simulated"
     request = composer.request(0)
     assert simulated_spec.models[0].simulated is not None
-    [output] = SimulatedEngine(simulated_spec.models[0].simulated, composer.pretended).generate(iter([request]))
+    [output] = SimulatedEngine(simulated_spec.models[0].simulated, composer.pretended).generate(
+        iter([request])
+    )
     assert output.num_prompt_tokens == len(request.token_ids)
     assert stages.spec_of(simulated_run).models == simulated_spec.models

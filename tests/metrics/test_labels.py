@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipeline import metrics, tasks
 from pipeline.core import registry
@@ -21,17 +20,30 @@ NAMES = [name for name in registry.names("metrics") if isinstance(metrics.get(na
 
 
 def judged(name: str, rows: list[tuple[list[float], int]]) -> float:
-    """The score of metric `name` for rows of log-probabilities and the place of the right label; the first best label is the answer."""
-    frame = answer_frame([(item(LETTERS[right]), LETTERS[int(np.argmax(p))], p) for p, right in rows])
+    """The score of metric `name` for rows of log-probabilities and the place of the right label.
+
+    The first best label is the answer.
+    """
+    frame = answer_frame(
+        [(item(LETTERS[right]), LETTERS[int(np.argmax(p))], p) for p, right in rows]
+    )
     return score(name, metrics.get(name).segments(frame))
 
 
 @st.composite
 def label_rows(draw: st.DrawFn) -> list[tuple[list[float], int]]:
-    """Log-probabilities of 2 to 5 labels, which leave something to other tokens, and the place of the right one; many have ties."""
+    """Log-probabilities of 2 to 5 labels, which leave something to other tokens, and the place of
+    the right one; many have ties.
+    """
     rows = []
     for _ in range(draw(st.integers(1, 12))):
-        logits = draw(st.lists(st.one_of(st.sampled_from([0.0, 1.0, -math.inf]), st.floats(-12, 12)), min_size=2, max_size=5))
+        logits = draw(
+            st.lists(
+                st.one_of(st.sampled_from([0.0, 1.0, -math.inf]), st.floats(-12, 12)),
+                min_size=2,
+                max_size=5,
+            )
+        )
         logits[draw(st.integers(0, len(logits) - 1))] = draw(st.sampled_from([0.0, 1.0, 2.5]))
         rest = draw(st.sampled_from([-20.0, 0.0, 3.0]))
         total = math.log(sum(math.exp(x) for x in [*logits, rest]))
@@ -64,8 +76,13 @@ DEFINITIONS: dict[str, tuple[float, Callable[[list[float], int], float]]] = {
 @given(rows=label_rows())
 def test_a_mean_equals_its_definition(name: str, rows: list[tuple[list[float], int]]) -> None:
     scale, definition = DEFINITIONS[name]
-    expected = scale * math.fsum(definition([math.exp(x) for x in p], right) for p, right in rows) / len(rows)
-    # Rounding of an exponential may make two unequal logarithms a tie of probabilities; the metric compares what the engine gave.
+    expected = (
+        scale
+        * math.fsum(definition([math.exp(x) for x in p], right) for p, right in rows)
+        / len(rows)
+    )
+    # Rounding of an exponential may make two unequal logarithms a tie of probabilities; the metric
+    # compares what the engine gave.
     if name == "ties":
         expected = 100 * sum(p.count(max(p)) > 1 for p, _ in rows) / len(rows)
     assert judged(name, rows) == pytest.approx(expected, abs=1e-9)
@@ -74,16 +91,24 @@ def test_a_mean_equals_its_definition(name: str, rows: list[tuple[list[float], i
 @pytest.mark.parametrize("name", ["ece", "ece_renormalised"])
 @settings(deadline=None)
 @given(rows=label_rows())
-def test_calibration_error_equals_its_definition(name: str, rows: list[tuple[list[float], int]]) -> None:
+def test_calibration_error_equals_its_definition(
+    name: str, rows: list[tuple[list[float], int]]
+) -> None:
     labels = [np.exp(p) for p, _ in rows]
-    confidence = np.array([p.max() / (p.sum() if name == "ece_renormalised" else 1) for p in labels])
-    assume(np.min(np.abs(confidence[:, None] * 10 - np.arange(11))) > 1e-9)  # where rounding decides; the table of bins is exact
+    confidence = np.array(
+        [p.max() / (p.sum() if name == "ece_renormalised" else 1) for p in labels]
+    )
+    assume(
+        np.min(np.abs(confidence[:, None] * 10 - np.arange(11))) > 1e-9
+    )  # where rounding decides; the table of bins is exact
     right = np.array([int(np.argmax(p)) == place for p, place in rows])
     expected = 0.0
     for m in range(1, 11):
         members = (confidence > (m - 1) / 10) & (confidence <= m / 10)
         if members.any():
-            expected += members.sum() / len(rows) * abs(right[members].mean() - confidence[members].mean())
+            expected += (
+                members.sum() / len(rows) * abs(right[members].mean() - confidence[members].mean())
+            )
     assert judged(name, rows) == pytest.approx(100 * expected, abs=1e-9)
 
 
@@ -101,7 +126,9 @@ def test_calibration_error_equals_its_definition(name: str, rows: list[tuple[lis
         ("ece_renormalised", 0, 100, 75),
     ],
 )
-def test_certain_and_even_outputs_get_the_ends_of_the_scale(name: str, certain_right: float, certain_wrong: float, even: float) -> None:
+def test_certain_and_even_outputs_get_the_ends_of_the_scale(
+    name: str, certain_right: float, certain_wrong: float, even: float
+) -> None:
     certain, equal = [0.0, -math.inf, -math.inf, -math.inf], [math.log(0.25)] * 4
     assert judged(name, [(certain, 0)]) == pytest.approx(certain_right, abs=1e-12)
     assert judged(name, [(certain, 2)]) == pytest.approx(certain_wrong)
@@ -111,24 +138,49 @@ def test_certain_and_even_outputs_get_the_ends_of_the_scale(name: str, certain_r
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_shown_does_not_change_what_the_options_got(name: str) -> None:
     options, by_option = ["p", "q", "r", "s"], [math.log(p) for p in (0.1, 0.5, 0.2, 0.05)]
-    asked = [Item(task="t", item_id=f"t-{i}", group="", fields={}, options=options, target="C", references=[]) for i in range(6)]
+    asked = [
+        Item(
+            task="t",
+            item_id=f"t-{i}",
+            group="",
+            fields={},
+            options=options,
+            target="C",
+            references=[],
+        )
+        for i in range(6)
+    ]
     orders = [0, 1, 2, 3, 4, 5]
-    vectors = [[by_option[o] for o in tasks.option_permutation(i, order)] for i, order in zip(asked, orders, strict=True)]
-    found = metrics.get(name).segments(answer_frame([(i, "B", v) for i, v in zip(asked, vectors, strict=True)], orders))
+    vectors = [
+        [by_option[o] for o in tasks.option_permutation(i, order)]
+        for i, order in zip(asked, orders, strict=True)
+    ]
+    found = metrics.get(name).segments(
+        answer_frame([(i, "B", v) for i, v in zip(asked, vectors, strict=True)], orders)
+    )
     published = metrics.get(name).segments(answer_frame([(i, "B", by_option) for i in asked]))
-    assert np.array(found["stats"].to_list()) == pytest.approx(np.array(published["stats"].to_list()))
+    assert np.array(found["stats"].to_list()) == pytest.approx(
+        np.array(published["stats"].to_list())
+    )
     assert len({tuple(v) for v in vectors}) > 1
 
 
 def test_a_frame_without_orders_was_shown_as_published() -> None:
     frame = answer_frame([(item("B"), "A", [math.log(0.6), math.log(0.3)])])
-    assert metrics.get("brier").segments(frame.drop("option_order")).equals(metrics.get("brier").segments(frame))
+    assert (
+        metrics.get("brier")
+        .segments(frame.drop("option_order"))
+        .equals(metrics.get("brier").segments(frame))
+    )
 
 
 @pytest.mark.parametrize(
-    ("probability", "bin_index"), [(1e-9, 0), (0.1, 0), (0.1 + 1e-12, 1), (0.3, 2), (0.6, 5), (0.7, 6), (0.95, 9), (1.0, 9)]
+    ("probability", "bin_index"),
+    [(1e-9, 0), (0.1, 0), (0.1 + 1e-12, 1), (0.3, 2), (0.6, 5), (0.7, 6), (0.95, 9), (1.0, 9)],
 )
-def test_bins_are_closed_on_the_right_and_one_lies_in_the_last(probability: float, bin_index: int) -> None:
+def test_bins_are_closed_on_the_right_and_one_lies_in_the_last(
+    probability: float, bin_index: int
+) -> None:
     stats = ece.binned(np.array([probability]), np.array([1.0])).reshape(3, 10)
     expected = np.zeros((3, 10))
     expected[:, bin_index] = [1.0, probability, 1.0]
@@ -136,7 +188,8 @@ def test_bins_are_closed_on_the_right_and_one_lies_in_the_last(probability: floa
 
 
 def test_calibration_error_of_a_case_done_by_hand() -> None:
-    # (0.8, 0.9]: confidences 0.85 and 0.89, one right: |1 - 1.74| = 0.74. (0.3, 0.4]: 0.35, right: 0.65. Sum 1.39 over 3 items.
+    # (0.8, 0.9]: confidences 0.85 and 0.89, one right: |1 - 1.74| = 0.74. (0.3, 0.4]: 0.35, right:
+    # 0.65. Sum 1.39 over 3 items.
     rows = [([math.log(p), -1000.0], right) for p, right in ((0.85, 0), (0.89, 1), (0.35, 0))]
     assert judged("ece", rows) == pytest.approx(100 * 1.39 / 3)
 
@@ -179,19 +232,33 @@ def test_a_probability_above_one_by_rounding_counts_as_one(name: str) -> None:
 def test_rows_with_fewer_labels_are_judged_by_their_own() -> None:
     three, five = [math.log(0.3)] * 3, [math.log(0.1)] * 5
     assert judged("label_mass", [(three, 0), (five, 4)]) == pytest.approx(70)
-    assert judged("log_loss", [(three, 0), (five, 4)]) == pytest.approx((math.log(3) + math.log(5)) / 2)
+    assert judged("log_loss", [(three, 0), (five, 4)]) == pytest.approx(
+        (math.log(3) + math.log(5)) / 2
+    )
 
 
 def test_an_output_without_an_answer_says_so() -> None:
-    segments = metrics.get("confidence").segments(answer_frame([(item("A"), "", [-1.0, -1.0]), (item("A"), "A", [-1.0, -2.0])]))
+    segments = metrics.get("confidence").segments(
+        answer_frame([(item("A"), "", [-1.0, -1.0]), (item("A"), "A", [-1.0, -2.0])])
+    )
     assert segments["status"].to_list() == ["no_answer", "scored"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    "logprobs", [[math.nan, -1.0], [-1.0, math.nan], [-math.inf, -math.inf], [None, None], [math.inf, -1.0], [7.5, 2.0]]
+    "logprobs",
+    [
+        [math.nan, -1.0],
+        [-1.0, math.nan],
+        [-math.inf, -math.inf],
+        [None, None],
+        [math.inf, -1.0],
+        [7.5, 2.0],
+    ],
 )
-def test_what_is_no_log_probability_is_an_error_not_a_score(name: str, logprobs: list[float]) -> None:
+def test_what_is_no_log_probability_is_an_error_not_a_score(
+    name: str, logprobs: list[float]
+) -> None:
     with pytest.raises(DataError, match="t item t-0"):
         metrics.get(name).segments(answer_frame([(item("A"), "A", logprobs)]))
 

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline import tasks
 from pipeline.core.errors import ConfigError, DataError
@@ -10,7 +9,15 @@ from pipeline.settings.schema import ModelSpec, SweepSpec, TaskSpec
 
 
 def item(number: int, task: str = "mmlu", group: str = "") -> Item:
-    return Item(task=task, item_id=f"test-{number:05d}", group=group, fields={}, options=[], target="A", references=[])
+    return Item(
+        task=task,
+        item_id=f"test-{number:05d}",
+        group=group,
+        fields={},
+        options=[],
+        target="A",
+        references=[],
+    )
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
@@ -24,11 +31,15 @@ def test_a_larger_limit_keeps_what_a_smaller_one_chose(size: int, limit: int, mo
 
 def test_choosing_items_does_not_depend_on_their_order() -> None:
     items = [item(i) for i in range(40)]
-    assert benchmarks.select(items, 7) == sorted(benchmarks.select(items[::-1], 7), key=lambda i: i.item_id)
+    assert benchmarks.select(items, 7) == sorted(
+        benchmarks.select(items[::-1], 7), key=lambda i: i.item_id
+    )
 
 
 def test_code_is_not_run_without_consent(simulated_spec: SweepSpec) -> None:
-    spec = simulated_spec.model_copy(update={"tasks": [TaskSpec(name="humaneval", limit=2)], "allow_code_execution": False})
+    spec = simulated_spec.model_copy(
+        update={"tasks": [TaskSpec(name="humaneval", limit=2)], "allow_code_execution": False}
+    )
     with pytest.raises(ConfigError, match="--allow-code-execution"):
         benchmarks.check_consent(spec)
 
@@ -46,7 +57,9 @@ def test_a_limit_is_spread_over_the_groups(groups: list[int], limit: int) -> Non
 def test_285_items_of_57_subjects_are_five_of_each() -> None:
     items = [item(i, group=str(i % 57)) for i in range(57 * 9)]
     chosen = benchmarks.select(items, 285)
-    assert {g: sum(i.group == str(g) for i in chosen) for g in range(57)} == dict.fromkeys(range(57), 5)
+    assert {g: sum(i.group == str(g) for i in chosen) for g in range(57)} == dict.fromkeys(
+        range(57), 5
+    )
 
 
 def test_another_seed_chooses_another_subset() -> None:
@@ -55,19 +68,34 @@ def test_another_seed_chooses_another_subset() -> None:
     assert len(benchmarks.select(items, 20, 1)) == 20
 
 
-def test_a_data_set_of_another_size_than_the_sweep_says_is_an_error(simulated_spec: SweepSpec) -> None:
-    assert benchmarks.load(TaskSpec(name="mmlu", rows=24, limit=3), simulated_spec.data_root).num_rows == 24
-    with pytest.raises(DataError, match=r"cais/mmlu \(all, test\) has 24 rows, and the sweep says rows = 14,042"):
+def test_a_data_set_of_another_size_than_the_sweep_says_is_an_error(
+    simulated_spec: SweepSpec,
+) -> None:
+    assert (
+        benchmarks.load(TaskSpec(name="mmlu", rows=24, limit=3), simulated_spec.data_root).num_rows
+        == 24
+    )
+    with pytest.raises(
+        DataError, match=r"cais/mmlu \(all, test\) has 24 rows, and the sweep says rows = 14,042"
+    ):
         benchmarks.load(TaskSpec(name="mmlu", rows=14_042), simulated_spec.data_root)
 
 
-def test_a_style_that_the_task_does_not_offer_names_those_it_does(simulated_spec: SweepSpec) -> None:
-    with pytest.raises(ConfigError, match="task gsm8k: style 'five_shot' is not offered; allowed: zero_shot"):
+def test_a_style_that_the_task_does_not_offer_names_those_it_does(
+    simulated_spec: SweepSpec,
+) -> None:
+    with pytest.raises(
+        ConfigError, match="task gsm8k: style 'five_shot' is not offered; allowed: zero_shot"
+    ):
         benchmarks.load(TaskSpec(name="gsm8k", style="five_shot"), simulated_spec.data_root)
 
 
-def test_a_few_shot_style_brings_its_worked_examples_and_says_where_they_are_from(simulated_spec: SweepSpec) -> None:
-    found = benchmarks.load(TaskSpec(name="mmlu", style="five_shot", limit=3), simulated_spec.data_root)
+def test_a_few_shot_style_brings_its_worked_examples_and_says_where_they_are_from(
+    simulated_spec: SweepSpec,
+) -> None:
+    found = benchmarks.load(
+        TaskSpec(name="mmlu", style="five_shot", limit=3), simulated_spec.data_root
+    )
     assert found.example_source == "all/dev"
     for one in found.items:
         shots = found.task.shots(one, found.examples)
@@ -80,4 +108,6 @@ def test_a_sweep_or_a_thinking_model_changes_the_longest_output(demo_model: Mode
     assert benchmarks.max_tokens(TaskSpec(name="gsm8k"), task, demo_model) == task.max_tokens
     assert benchmarks.max_tokens(TaskSpec(name="gsm8k", max_tokens=7), task, demo_model) == 7
     assert benchmarks.max_tokens(TaskSpec(name="gsm8k", max_tokens=7), task, thinking) == 107
-    assert benchmarks.max_tokens(TaskSpec(name="mmlu"), tasks.get("mmlu"), thinking) == 1, "a label is one token however a model thinks"
+    assert benchmarks.max_tokens(TaskSpec(name="mmlu"), tasks.get("mmlu"), thinking) == 1, (
+        "a label is one token however a model thinks"
+    )

@@ -1,4 +1,6 @@
-"""What is proved before an engine starts: prompts and lengths, and that right answers get full marks."""
+"""What is proved before an engine starts: prompts and lengths, and that right answers get full
+marks.
+"""
 
 import dataclasses
 import datetime
@@ -9,8 +11,7 @@ import pytest
 from pipeline import tasks
 from pipeline.core import cores
 from pipeline.core.errors import DataError, PromptError
-from pipeline.plan import benchmarks, checks
-from pipeline.plan import stage as plan
+from pipeline.plan import benchmarks, checks, stage as plan
 from pipeline.prompts import variants
 from pipeline.prompts.render import PromptBuilder
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
@@ -20,17 +21,31 @@ from pipeline.tasks import Answer
 DATES = CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 1, 3))
 
 
-def load(spec: SweepSpec, name: str, style: str = "zero_shot", limit: int = 4) -> benchmarks.Benchmark:
+def load(
+    spec: SweepSpec, name: str, style: str = "zero_shot", limit: int = 4
+) -> benchmarks.Benchmark:
     return benchmarks.load(TaskSpec(name=name, style=style, limit=limit), spec.data_root)
 
 
-def test_the_longest_prompt_counts_the_control_and_every_date(simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path) -> None:
-    builder, planned = PromptBuilder(simulated_spec.models[0], demo_folder), plan.gather(simulated_spec)
+def test_the_longest_prompt_counts_the_control_and_every_date(
+    simulated_run: Run, simulated_spec: SweepSpec, demo_folder: Path
+) -> None:
+    builder, planned = (
+        PromptBuilder(simulated_spec.models[0], demo_folder),
+        plan.gather(simulated_spec),
+    )
 
     def length(one: benchmarks.Benchmark, item: tasks.Item, variant: variants.Variant) -> int:
-        return len(builder.encode(builder.item_prompt(one.task, item, variant).text(variant.date_text))) + one.task.max_tokens
+        return (
+            len(
+                builder.encode(builder.item_prompt(one.task, item, variant).text(variant.date_text))
+            )
+            + one.task.max_tokens
+        )
 
-    needed = max(length(a, i, v) for a in planned.benchmarks for i in a.items for v in planned.variants)
+    needed = max(
+        length(a, i, v) for a in planned.benchmarks for i in a.items for v in planned.variants
+    )
     assert simulated_run.prompts()["simulated"]["max_model_len"] == needed
 
 
@@ -42,16 +57,27 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
         option_orders=[0, 1],
         locations=["none", "lima"],
     )
-    benchmarks = [load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")]
+    benchmarks = [
+        load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")
+    ]
     found = checks.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
     assert set(found["label_token_ids"]) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
-    assert found["label_token_ids"]["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
+    assert found["label_token_ids"]["mmlu.five_shot"] == {
+        " A": 330,
+        " B": 389,
+        " C": 340,
+        " D": 422,
+    }
 
 
 def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:
     [model], slot = simulated_spec.models, ConditionsSpec(placements=["template"])
-    with pytest.raises(PromptError, match="placement `template` needs a template with a date of its own"):
-        checks.check_prompts(model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), [])
+    with pytest.raises(
+        PromptError, match="placement `template` needs a template with a date of its own"
+    ):
+        checks.check_prompts(
+            model, [load(simulated_spec, "mmlu")], variants.variants(DATES, slot), []
+        )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +98,9 @@ def test_right_answers_get_full_marks_in_every_order_of_options(
     assert found == pytest.approx(scores)
 
 
-def test_a_right_answer_that_is_not_recognised_is_named(simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_answer_that_is_not_recognised_is_named(
+    simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     benchmark = load(simulated_spec, "gsm8k")
     hard, real = benchmark.items[2].item_id, type(benchmark.task).extract
 
@@ -81,7 +109,10 @@ def test_a_right_answer_that_is_not_recognised_is_named(simulated_spec: SweepSpe
         return dataclasses.replace(answer, answer="1234") if item.item_id == hard else answer
 
     monkeypatch.setattr(type(benchmark.task), "extract", blind)
-    with pytest.raises(DataError, match=rf"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item {hard}.*'1234'"):
+    with pytest.raises(
+        DataError,
+        match=rf"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item {hard}.*'1234'",
+    ):
         checks.check_gold(benchmark, [0])
 
 
@@ -91,7 +122,13 @@ def test_models_are_checked_side_by_side_to_the_same_end(
     benchmarks = [load(simulated_spec, "gsm8k")]
     spaced = demo_model.model_copy(update={"name": "spaced", "label_form": "spaced"})
     again = demo_model.model_copy(update={"name": "again"})
-    arguments = ([demo_model, spaced, again], benchmarks, variants.variants(DATES, ConditionsSpec()), [], lambda text: None)
+    arguments = (
+        [demo_model, spaced, again],
+        benchmarks,
+        variants.variants(DATES, ConditionsSpec()),
+        [],
+        lambda text: None,
+    )
     one_by_one = checks.check_all(*arguments)
     assert list(one_by_one) == [demo_model.name, "spaced", "again"]
     assert one_by_one["again"] == one_by_one[demo_model.name]
@@ -104,7 +141,13 @@ def test_a_fault_found_in_another_process_is_told_as_one_found_here(
     simulated_spec: SweepSpec, demo_model: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = demo_model.model_copy(update={"name": "short", "max_model_len": 8})
-    arguments = ([demo_model, short], [load(simulated_spec, "gsm8k")], variants.variants(DATES, ConditionsSpec()), [], lambda text: None)
+    arguments = (
+        [demo_model, short],
+        [load(simulated_spec, "gsm8k")],
+        variants.variants(DATES, ConditionsSpec()),
+        [],
+        lambda text: None,
+    )
     with pytest.raises(PromptError) as here:
         checks.check_all(*arguments)
     monkeypatch.setattr(checks, "_MANY_ITEMS", 0)

@@ -24,7 +24,10 @@ def shown(run: Run, spec: SweepSpec, rate: Rate | None = None, num_gpus: int | N
     return " ".join(console.export_text().split())
 
 
-@pytest.mark.parametrize(("text", "rate"), [("100", Rate(100, 100)), ("25000,3000", Rate(25000, 3000)), ("1e4, 5", Rate(1e4, 5))])
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("100", Rate(100, 100)), ("25000,3000", Rate(25000, 3000)), ("1e4, 5", Rate(1e4, 5))],
+)
 def test_a_rate_is_one_number_or_two(text: str, rate: Rate) -> None:
     assert cost.stated_rate(text) == rate
 
@@ -35,13 +38,17 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         cost.stated_rate(text)
 
 
-def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     assert "run `datesweep bench engine" in shown(simulated_run, simulated_spec)
 
 
 def test_time_follows_from_tokens_and_rate(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     tokens = simulated_run.prompts()["simulated"]["tokens"]
-    assert 0 < tokens["tree"] <= tokens["blocks_of_16"] <= tokens["blocks_of_32"] <= tokens["prompt"]
+    assert (
+        0 < tokens["tree"] <= tokens["blocks_of_16"] <= tokens["blocks_of_32"] <= tokens["prompt"]
+    )
     hours = (tokens["blocks_of_16"] / 10 + tokens["output"] / 2) / 3600
     printed = shown(simulated_run, simulated_spec, Rate(10, 2), 4)
     assert f"{hours:,.2f}" in printed

@@ -1,7 +1,8 @@
-"""The model files: exact prompts through the chat templates of all their families, in both modes, and what is refused.
+"""The model files: exact prompts through the chat templates of all their families, in both modes,
+and what is refused.
 
-The templates in `tests/templates` behave like the official ones and are not copies of them. `DATESWEEP_ONLINE=1` compares the two, and
-token ids, where the Hub is to be had.
+The templates in `tests/templates` behave like the official ones and are not copies of them.
+`DATESWEEP_ONLINE=1` compares the two, and token ids, where the Hub is to be had.
 """
 
 import datetime
@@ -20,10 +21,15 @@ from pipeline import tasks
 from pipeline.core import dates
 from pipeline.core.errors import PromptError
 from pipeline.core.records import Item, Variant
-from pipeline.prompts import render as prompts
-from pipeline.prompts import variants
+from pipeline.prompts import render as prompts, variants
 from pipeline.prompts.render import ItemPrompt, PromptBuilder
-from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, configs_folder, model_names
+from pipeline.settings.schema import (
+    CalendarSpec,
+    ConditionsSpec,
+    ModelSpec,
+    configs_folder,
+    model_names,
+)
 from tests.conftest import load_model
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -32,7 +38,9 @@ DAY = datetime.date(2024, 3, 5)
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Models that share a chat template, and the prompts that it makes, up to where a prefill begins."""
+    """Models that share a chat template, and the prompts that it makes, up to where a prefill
+    begins.
+    """
 
     models: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -44,7 +52,8 @@ class Family:
     """Another worked example."""
     bos: str | None = None
     opened: str = ""
-    """What stands between the assistant's header and a prefill, and not where the model begins by itself."""
+    """What stands between the assistant's header and a prefill, and not where the model begins by
+    itself."""
     trims: bool = False
 
 
@@ -113,7 +122,9 @@ FAMILIES = {
     "phi4": Family(
         models=("phi-4",),
         tokens=("<|im_start|>", "<|im_sep|>", "<|im_end|>"),
-        dated=("<|im_start|>system<|im_sep|>{system}<|im_end|><|im_start|>user<|im_sep|>{user}<|im_end|><|im_start|>assistant<|im_sep|>"),
+        dated=(
+            "<|im_start|>system<|im_sep|>{system}<|im_end|><|im_start|>user<|im_sep|>{user}<|im_end|><|im_start|>assistant<|im_sep|>"
+        ),
         control="<|im_start|>system<|im_sep|><|im_end|><|im_start|>user<|im_sep|>{user}<|im_end|><|im_start|>assistant<|im_sep|>",
         shots=(
             "<|im_start|>system<|im_sep|>{system}<|im_end|><|im_start|>user<|im_sep|>{shot}<|im_end|>"
@@ -141,15 +152,34 @@ every_model = pytest.mark.parametrize("model", FAMILY_OF)
 
 
 def an_item(task: str, target: str, options: list[str] | None = None, **fields: str) -> Item:
-    return Item(task=task, item_id="made-up", group="", fields=fields, options=options or [], target=target, references=[])
+    return Item(
+        task=task,
+        item_id="made-up",
+        group="",
+        fields=fields,
+        options=options or [],
+        target=target,
+        references=[],
+    )
 
 
 MCQA = an_item("mmlu", "B", ["one", "two", "three", "five"], question="Which is even?")
 BLOCK = "Question: Which is even?\nA. one\nB. two\nC. three\nD. five"
-SHOTS = tuple(an_item("mmlu", letter, ["zero", "one", "two", "three"], question=f"Which is {letter}?") for letter in "ACBDA")
-SHOT_BLOCKS = [f"Question: Which is {letter}?\nA. zero\nB. one\nC. two\nD. three" for letter in "ACBDA"]
+SHOTS = tuple(
+    an_item("mmlu", letter, ["zero", "one", "two", "three"], question=f"Which is {letter}?")
+    for letter in "ACBDA"
+)
+SHOT_BLOCKS = [
+    f"Question: Which is {letter}?\nA. zero\nB. one\nC. two\nD. three" for letter in "ACBDA"
+]
 HEAD = 'def twice(n):\n    """Double n."""\n'
-PROGRAM = an_item("humaneval", f"{HEAD}    return 2 * n\n", prompt=HEAD, test="def check(f):\n    assert f(2) == 4\n", entry_point="twice")
+PROGRAM = an_item(
+    "humaneval",
+    f"{HEAD}    return 2 * n\n",
+    prompt=HEAD,
+    test="def check(f):\n    assert f(2) == 4\n",
+    entry_point="twice",
+)
 
 CASES: dict[str, tuple[str, str, Item, str, str, str]] = {
     # name: task, style, item, system text behind the date sentence, user's turn, prefill
@@ -159,7 +189,8 @@ CASES: dict[str, tuple[str, str, Item, str, str, str]] = {
         "cot",
         MCQA,
         "",
-        "Answer the following multiple-choice question. First, provide a step-by-step reasoning process, and then give the final answer "
+        "Answer the following multiple-choice question. First, provide a step-by-step "
+        "reasoning process, and then give the final answer "
         f"exactly in this format: 'The answer is X.'\n{BLOCK}",
         "",
     ),
@@ -168,7 +199,8 @@ CASES: dict[str, tuple[str, str, Item, str, str, str]] = {
         "zero_shot",
         an_item("gsm8k", "6", question="Ann has 4 pens and buys 2. How many has she?"),
         "",
-        "Solve the following math problem step by step. At the end, write your final answer in the exact format: 'Answer: <number>'.\n"
+        "Solve the following math problem step by step. At the end, write your final "
+        "answer in the exact format: 'Answer: <number>'.\n"
         "Ann has 4 pens and buys 2. How many has she?",
         "",
     ),
@@ -176,8 +208,10 @@ CASES: dict[str, tuple[str, str, Item, str, str, str]] = {
         "humaneval",
         "zero_shot",
         PROGRAM,
-        "\nYou are an expert Python programmer. Implement the function so that it satisfies the docstring. "
-        "Respond with a single Python code block containing the complete function, and nothing else.",
+        "\nYou are an expert Python programmer. Implement the function so that it "
+        "satisfies the docstring. "
+        "Respond with a single Python code block containing the complete function, and "
+        "nothing else.",
         f"Complete the following Python function:\n{HEAD}",
         "",
     ),
@@ -202,7 +236,9 @@ def spec_of(model: str, **template: object) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def folders(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """For each family, the demo model's tokenizer with the family's special tokens and chat template."""
+    """For each family, the demo model's tokenizer with the family's special tokens and chat
+    template.
+    """
     from transformers import AutoTokenizer
 
     made = {}
@@ -210,7 +246,9 @@ def folders(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         made[name] = tmp_path_factory.mktemp(name)
         shutil.copy(demo_folder / "config.json", made[name])
         tokenizer = AutoTokenizer.from_pretrained(demo_folder)
-        tokenizer.add_tokens([*family.tokens, *([family.bos] if family.bos else [])], special_tokens=True)
+        tokenizer.add_tokens(
+            [*family.tokens, *([family.bos] if family.bos else [])], special_tokens=True
+        )
         tokenizer.bos_token = family.bos
         tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text()
         tokenizer.save_pretrained(made[name])
@@ -242,7 +280,9 @@ def control() -> Variant:
 
 def asked(builder: PromptBuilder, variant: Variant, shots: tuple[Item, ...] = ()) -> ItemPrompt:
     """The multiple-choice item as `builder` asks it."""
-    return builder.item_prompt(tasks.get("mmlu", "five_shot" if shots else "zero_shot"), MCQA, variant, shots)
+    return builder.item_prompt(
+        tasks.get("mmlu", "five_shot" if shots else "zero_shot"), MCQA, variant, shots
+    )
 
 
 # The files
@@ -263,22 +303,38 @@ PAPER_MODELS = {
 
 
 @pytest.mark.parametrize("name", PAPER_MODELS)
-def test_the_papers_nine_models_are_there_with_their_repository_gpus_and_resolved_sampling(name: str) -> None:
+def test_the_papers_nine_models_are_there_with_their_repository_gpus_and_resolved_sampling(
+    name: str,
+) -> None:
     spec = spec_of(name)
     drawn = spec.sampling
-    assert (spec.weights.hub, spec.tensor_parallel_size, drawn.temperature, drawn.top_p, drawn.top_k) == PAPER_MODELS[name]
+    assert (
+        spec.weights.hub,
+        spec.tensor_parallel_size,
+        drawn.temperature,
+        drawn.top_p,
+        drawn.top_k,
+    ) == PAPER_MODELS[name]
     assert (spec.dtype, spec.label_form, drawn.seed) == ("bfloat16", "spaced", 0)
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in (configs_folder() / "models").glob("*.toml")))
-def test_every_model_file_loads_bears_its_own_name_and_says_everything_that_an_output_depends_on(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (configs_folder() / "models").glob("*.toml"))
+)
+def test_every_model_file_loads_bears_its_own_name_and_says_everything_that_an_output_depends_on(
+    name: str,
+) -> None:
     path = configs_folder() / "models" / f"{name}.toml"
     spec = load_model(path)
     assert spec.name == name
     assert spec.title
     assert spec.licence
     if spec.weights.hub:
-        unsaid = [key for key in ("temperature =", "top_p =", "top_k =", "seed =", "control_system =") if key not in path.read_text()]
+        unsaid = [
+            key
+            for key in ("temperature =", "top_p =", "top_k =", "seed =", "control_system =")
+            if key not in path.read_text()
+        ]
         assert not unsaid, "a value left to a default of the project would change with it"
 
 
@@ -291,18 +347,27 @@ def test_every_model_of_the_hub_has_a_family_here() -> None:
 
 @every_model
 @pytest.mark.parametrize("case", CASES)
-def test_a_prompt_is_exactly_the_papers_text_inside_the_models_special_tokens(make: Make, model: str, case: str) -> None:
+def test_a_prompt_is_exactly_the_papers_text_inside_the_models_special_tokens(
+    make: Make, model: str, case: str
+) -> None:
     family = FAMILIES[FAMILY_OF[model]]
     task, style, item, system, user, prefill = CASES[case]
-    expected = family.dated.format(system=f"Current date: 2024-03-05.{system}", user=user.strip() if family.trims else user)
+    expected = family.dated.format(
+        system=f"Current date: 2024-03-05.{system}", user=user.strip() if family.trims else user
+    )
     text = make(model).item_prompt(tasks.get(task, style), item, on()).text("2024-03-05")
     assert text == expected + (f"{family.opened}{prefill}" if prefill else "")
 
 
 @every_model
-def test_a_control_is_the_same_prompt_without_the_date_and_with_nothing_in_its_place(make: Make, model: str) -> None:
+def test_a_control_is_the_same_prompt_without_the_date_and_with_nothing_in_its_place(
+    make: Make, model: str
+) -> None:
     family = FAMILIES[FAMILY_OF[model]]
-    assert asked(make(model), control()).text("") == f"{family.control.format(user=BLOCK)}{family.opened}Answer:"
+    assert (
+        asked(make(model), control()).text("")
+        == f"{family.control.format(user=BLOCK)}{family.opened}Answer:"
+    )
 
 
 @every_model
@@ -310,13 +375,17 @@ def test_worked_examples_are_finished_turns_before_the_item(make: Make, model: s
     family = FAMILIES[FAMILY_OF[model]]
     first, *others = zip(SHOT_BLOCKS, [f"Answer: {letter}" for letter in "ACBDA"], strict=True)
     pairs = "".join(family.pair.format(shot=shot, answer=answer) for shot, answer in others)
-    expected = family.shots.format(system="Current date: 2024-03-05.", shot=first[0], answer=first[1], pairs=pairs, user=BLOCK)
+    expected = family.shots.format(
+        system="Current date: 2024-03-05.", shot=first[0], answer=first[1], pairs=pairs, user=BLOCK
+    )
     assert asked(make(model), on(), SHOTS).text("2024-03-05") == f"{expected}{family.opened}Answer:"
 
 
 @every_model
 @pytest.mark.parametrize("placement", ["system_start", "system_end", "user_start", "user_end"])
-def test_wherever_the_date_stands_token_ids_differ_between_dates_only_there(make: Make, model: str, placement: str) -> None:
+def test_wherever_the_date_stands_token_ids_differ_between_dates_only_there(
+    make: Make, model: str, placement: str
+) -> None:
     builder = make(model)
     assert (
         builder.own_dates(tasks.get("mmlu"), MCQA, on(placements=[placement]))
@@ -325,15 +394,21 @@ def test_wherever_the_date_stands_token_ids_differ_between_dates_only_there(make
     )
     for wording in ("none", "helpful"):
         prompt = asked(builder, on(placements=[placement], wordings=[wording]))
-        prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-03-05", "2024-12-31"], placement)
+        prompts.check_treatment(
+            builder, prompt, ["2024-01-01", "2024-03-05", "2024-12-31"], placement
+        )
 
 
 @every_model
-def test_a_prompt_has_one_bos_where_the_template_writes_one_and_else_none(make: Make, model: str) -> None:
+def test_a_prompt_has_one_bos_where_the_template_writes_one_and_else_none(
+    make: Make, model: str
+) -> None:
     builder, bos = make(model), FAMILIES[FAMILY_OF[model]].bos
     ids = builder.encode(asked(builder, on()).text("2024-03-05"))
     found = builder.tokenizer.convert_ids_to_tokens(ids)
-    assert [token for token in found if token in ("<|begin_of_text|>", "<bos>", "<s>", "<|endoftext|>")] == ([bos] if bos else [])
+    assert [
+        token for token in found if token in ("<|begin_of_text|>", "<bos>", "<s>", "<|endoftext|>")
+    ] == ([bos] if bos else [])
     assert bos is None or found[0] == bos
 
 
@@ -353,9 +428,13 @@ def test_gpt_oss_can_take_the_system_text_as_its_developer_message(make: Make) -
     )
 
 
-def test_the_system_text_in_front_of_the_users_text_is_what_gemmas_template_makes_of_it_anyway(make: Make) -> None:
+def test_the_system_text_in_front_of_the_users_text_is_what_gemmas_template_makes_of_it_anyway(
+    make: Make,
+) -> None:
     for variant in (on(), on(wordings=["expert"]), control()):
-        assert asked(make("gemma-3-4b-it", system_role="user"), variant) == asked(make("gemma-3-4b-it"), variant)
+        assert asked(make("gemma-3-4b-it", system_role="user"), variant) == asked(
+            make("gemma-3-4b-it"), variant
+        )
 
 
 def test_qwen3_would_think_without_the_switch_of_its_file(make: Make) -> None:
@@ -372,24 +451,33 @@ NATIVE = {
     # family: the format that its template writes, the whole prompt
     "llama31": (
         "day_month_year",
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 05 Mar 2024\n\n"
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge "
+        "Date: December 2023\nToday Date: 05 Mar 2024\n\n"
         f"<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n{BLOCK}<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\nAnswer:",
     ),
     "gpt_oss": (
         "iso",
-        "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
+        "<|start|>system<|message|>You are ChatGPT, a large language model trained by "
+        "OpenAI.\nKnowledge cutoff: 2024-06\n"
         "Current date: 2024-03-05\n\nReasoning: medium\n\n"
-        "# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"
+        "# Valid channels: analysis, commentary, final. Channel must be included for every "
+        "message.<|end|>"
         f"<|start|>user<|message|>{BLOCK}<|end|><|start|>assistant<|channel|>final<|message|>Answer:",
     ),
 }
-native_models = pytest.mark.parametrize("model", [m for family in NATIVE for m in FAMILIES[family].models])
-other_models = pytest.mark.parametrize("model", [m for m, family in FAMILY_OF.items() if family not in NATIVE])
+native_models = pytest.mark.parametrize(
+    "model", [m for family in NATIVE for m in FAMILIES[family].models]
+)
+other_models = pytest.mark.parametrize(
+    "model", [m for m, family in FAMILY_OF.items() if family not in NATIVE]
+)
 
 
 @native_models
-def test_in_native_mode_the_official_template_shows_the_swept_date_in_its_own_slot_and_no_other(make: Make, model: str) -> None:
+def test_in_native_mode_the_official_template_shows_the_swept_date_in_its_own_slot_and_no_other(
+    make: Make, model: str
+) -> None:
     builder, (date_format, expected) = make(model), NATIVE[FAMILY_OF[model]]
     variant = on(date_format=date_format, placements=["template"])
     assert asked(builder, variant).text(variant.date_text) == expected
@@ -397,7 +485,9 @@ def test_in_native_mode_the_official_template_shows_the_swept_date_in_its_own_sl
 
 
 @pytest.mark.parametrize("model", FAMILIES["gpt_oss"].models)
-def test_a_template_that_writes_the_clock_in_its_own_format_refuses_every_other(make: Make, model: str) -> None:
+def test_a_template_that_writes_the_clock_in_its_own_format_refuses_every_other(
+    make: Make, model: str
+) -> None:
     with pytest.raises(PromptError, match="sweep the format that the template writes"):
         asked(make(model), on(date_format="slashes", placements=["template"]))
 
@@ -412,24 +502,39 @@ def test_a_model_whose_template_has_no_date_has_no_native_mode(make: Make, model
 
 
 @native_models
-def test_the_official_template_that_writes_a_date_of_its_own_is_refused_in_paper_mode(make: Make, model: str) -> None:
+def test_the_official_template_that_writes_a_date_of_its_own_is_refused_in_paper_mode(
+    make: Make, model: str
+) -> None:
     own = {"llama31": "26 Jul 2024", "gpt_oss": "2024-07-26"}[FAMILY_OF[model]]
-    with pytest.raises(PromptError, match=rf"model {model}, .*the chat template writes a date of its own, {own}"):
+    with pytest.raises(
+        PromptError, match=rf"model {model}, .*the chat template writes a date of its own, {own}"
+    ):
         make(model, paper=None).own_dates(tasks.get("mmlu"), MCQA, on())
-    assert make(model, paper=None, own_date="keep").own_dates(tasks.get("mmlu"), MCQA, on()) == [own]
+    assert make(model, paper=None, own_date="keep").own_dates(tasks.get("mmlu"), MCQA, on()) == [
+        own
+    ]
 
 
 def test_a_role_that_the_template_does_not_take_is_an_error(make: Make) -> None:
-    with pytest.raises(PromptError, match=r"model gemma-3-4b-it, task mmlu, item made-up: the chat template fails: .*alternate"):
+    with pytest.raises(
+        PromptError,
+        match=r"model gemma-3-4b-it, task mmlu, item made-up: the chat template fails: .*alternate",
+    ):
         asked(make("gemma-3-4b-it", system_role="developer"), on())
 
 
 @every_model
-def test_two_wall_clocks_give_the_same_prompts_in_every_mode(make: Make, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_wall_clocks_give_the_same_prompts_in_every_mode(
+    make: Make, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import transformers.utils.chat_template_utils as target
 
     builder, date_format = make(model), NATIVE.get(FAMILY_OF[model], ("",))[0]
-    wanted = [on(), control(), *([on(date_format=date_format, placements=["template"])] if date_format else [])]
+    wanted = [
+        on(),
+        control(),
+        *([on(date_format=date_format, placements=["template"])] if date_format else []),
+    ]
     seen = []
     for year in (2001, 2031):
 
@@ -463,10 +568,19 @@ IDS = {
     "phi4": Ids(answer=[16533, 25], spaced=(362, 426, 356, 423), bare=(32, 33, 34, 35)),
     "qwen3": Ids(answer=[16141, 25], spaced=(362, 425, 356, 422), bare=(32, 33, 34, 35)),
     "qwen3_next": Ids(answer=[16141, 25], spaced=(362, 425, 356, 422), bare=(32, 33, 34, 35)),
-    "gemma3": Ids(answer=[7925, 236787], spaced=(562, 603, 565, 622), bare=(236776, 236799, 236780, 236796)),
-    "gpt_oss": Ids(answer=[200006, 173781, 200005, 17196, 200008, 17045, 25], spaced=(355, 418, 363, 415), bare=(32, 33, 34, 35)),
+    "gemma3": Ids(
+        answer=[7925, 236787], spaced=(562, 603, 565, 622), bare=(236776, 236799, 236780, 236796)
+    ),
+    "gpt_oss": Ids(
+        answer=[200006, 173781, 200005, 17196, 200008, 17045, 25],
+        spaced=(355, 418, 363, 415),
+        bare=(32, 33, 34, 35),
+    ),
 }
-SYSTEM, USER, PREFILL = ({"role": r, "content": c} for r, c in (("system", "Be brief."), ("user", " Hi? \n"), ("assistant", "Answer:")))
+SYSTEM, USER, PREFILL = (
+    {"role": r, "content": c}
+    for r, c in (("system", "Be brief."), ("user", " Hi? \n"), ("assistant", "Answer:"))
+)
 SHAPES = {
     "system and user": [SYSTEM, USER],
     "prefilled": [SYSTEM, USER, PREFILL],
@@ -474,21 +588,42 @@ SHAPES = {
     "empty system": [{"role": "system", "content": ""}, USER],
     "examples": [SYSTEM, USER, {"role": "assistant", "content": "Answer: A"}, USER, PREFILL],
 }
-online = pytest.mark.skipif(os.environ.get("DATESWEEP_ONLINE") != "1", reason="asks the Hub; set DATESWEEP_ONLINE=1 to run it")
+online = pytest.mark.skipif(
+    os.environ.get("DATESWEEP_ONLINE") != "1",
+    reason="asks the Hub; set DATESWEEP_ONLINE=1 to run it",
+)
 
 
 def fetched(hub: str) -> Path:
-    """The small files of a Hub repository; fetched by another process, as this one was told to stay offline."""
+    """The small files of a Hub repository.
+
+    Fetched by another process, as this one was told to stay offline.
+    """
     script = (
         "import sys, huggingface_hub\n"
-        "try:\n    print(huggingface_hub.snapshot_download(sys.argv[1], allow_patterns=['*.json', '*.jinja']))\n"
+        "try:\n    print(huggingface_hub.snapshot_download(sys.argv[1], "
+        "allow_patterns=['*.json', '*.jinja']))\n"
         "except Exception as error:\n    sys.exit(f'{type(error).__name__}: {error}')\n"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
-    done = subprocess.run([sys.executable, "-c", script, hub], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, hub],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     if done.returncode == 0:
         return Path(done.stdout.strip().splitlines()[-1])
-    reason = next((line for line in done.stderr.splitlines() if line.startswith(("GatedRepoError", "LocalEntryNotFoundError"))), None)
+    reason = next(
+        (
+            line
+            for line in done.stderr.splitlines()
+            if line.startswith(("GatedRepoError", "LocalEntryNotFoundError"))
+        ),
+        None,
+    )
     if reason is None:
         pytest.fail(f"{hub}: {done.stderr.strip()}")
     pytest.skip(f"{hub} is not to be had: {reason}")
@@ -505,14 +640,21 @@ def test_the_official_template_renders_as_the_familys_here(model: str) -> None:
         expected = official.render(turns, slotted)
         assert ours.render(turns, slotted) == expected, shape
         if FAMILY_OF[model] == "llama31" and turns[0]["role"] == "system":
-            undated = expected.replace("Cutting Knowledge Date: December 2023\nToday Date: 05 Mar 2024\n\n", "")
-            assert official.render(turns, on()) == undated, f"{shape}: paper mode leaves out the date lines and nothing else"
+            undated = expected.replace(
+                "Cutting Knowledge Date: December 2023\nToday Date: 05 Mar 2024\n\n", ""
+            )
+            assert official.render(turns, on()) == undated, (
+                f"{shape}: paper mode leaves out the date lines and nothing else"
+            )
 
 
 @online
 @every_model
 def test_the_official_tokenizer_has_the_known_ids_and_dates_of_one_length(model: str) -> None:
-    builder, ids = PromptBuilder(spec_of(model), fetched(str(spec_of(model).weights.hub))), IDS[FAMILY_OF[model]]
+    builder, ids = (
+        PromptBuilder(spec_of(model), fetched(str(spec_of(model).weights.hub))),
+        IDS[FAMILY_OF[model]],
+    )
     prompt = asked(builder, on())
     assert builder.encode(prompt.text("2024-03-05"))[-len(ids.answer) :] == ids.answer
     assert builder.label_token_ids(prompt, "2024-03-05", [" A", " B", " C", " D"]) == ids.spaced

@@ -3,8 +3,7 @@
 import itertools
 from array import array
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.prompts.floor import Floor, Prefixes
 from pipeline.prompts.splice import Segment, Spliced, Windows
@@ -15,7 +14,9 @@ def segment(ids: list[int]) -> Segment:
 
 
 def brute(prompts: list[tuple[int, ...]], block: int) -> Floor:
-    """Every prompt through a cache that forgets nothing, short ones before those that go on from them."""
+    """Every prompt through a cache that forgets nothing, short ones before those that go on from
+    them.
+    """
     tree = {p[:n] for p in prompts for n in range(1, len(p) + 1)}
     seen: set[tuple[int, ...]] = set()
     computed = 0
@@ -27,22 +28,39 @@ def brute(prompts: list[tuple[int, ...]], block: int) -> Floor:
     return Floor(prompt=sum(map(len, prompts)), tree=len(tree), blocks=computed)
 
 
-def spliced(leads: list[list[int]], windows: dict[str, list[int]], tails: list[list[int]]) -> Spliced:
+def spliced(
+    leads: list[list[int]], windows: dict[str, list[int]], tails: list[list[int]]
+) -> Spliced:
     shared = Windows({text: segment(ids) for text, ids in windows.items()}, 0)
     known = {tuple(lead): segment(lead) for lead in leads}
-    return Spliced([known[tuple(lead)] for lead in leads], [shared] * len(leads), [segment(t) for t in tails], {}, None)  # type: ignore[arg-type]
+    return Spliced(
+        [known[tuple(lead)] for lead in leads],
+        [shared] * len(leads),
+        [segment(t) for t in tails],
+        {},
+        None,
+    )  # type: ignore[arg-type]
 
 
-# Leads, windows and tails end in tokens of their own, as the segments of real prompts do: none is the beginning of another.
+# Leads, windows and tails end in tokens of their own, as the segments of real prompts do: none is
+# the beginning of another.
 few = st.lists(st.integers(1, 3), max_size=5)
 leads = st.lists(few.map(lambda ids: [*ids, 7]), min_size=1, max_size=4, unique_by=tuple)
 windows = st.lists(few.map(lambda ids: [*ids, 8]), min_size=1, max_size=4, unique_by=tuple)
 tails = st.lists(few, min_size=1, max_size=5)
 
 
-@given(leads, st.lists(st.tuples(st.integers(0, 3), windows, tails), min_size=1, max_size=3), tails, st.integers(1, 4))
+@given(
+    leads,
+    st.lists(st.tuples(st.integers(0, 3), windows, tails), min_size=1, max_size=3),
+    tails,
+    st.integers(1, 4),
+)
 def test_the_floor_is_that_of_the_prefix_tree_written_out(
-    heads: list[list[int]], parts: list[tuple[int, list[list[int]], list[list[int]]]], controls: list[list[int]], block: int
+    heads: list[list[int]],
+    parts: list[tuple[int, list[list[int]], list[list[int]]]],
+    controls: list[list[int]],
+    block: int,
 ) -> None:
     prefixes, prompts = Prefixes(), []
     for number, dates, ends in parts:
@@ -57,12 +75,16 @@ def test_the_floor_is_that_of_the_prefix_tree_written_out(
 
 
 @given(leads, windows, st.integers(1, 4))
-def test_leads_of_their_own_for_each_item_are_counted_too(heads: list[list[int]], dates: list[list[int]], block: int) -> None:
+def test_leads_of_their_own_for_each_item_are_counted_too(
+    heads: list[list[int]], dates: list[list[int]], block: int
+) -> None:
     prefixes, texts = Prefixes(), [str(i) for i in range(len(dates))]
     prefixes.add(spliced(heads, dict(zip(texts, dates, strict=True)), [[5, 6]] * len(heads)), texts)
     controls = [[*head, 9] for head in heads]
     prefixes.add(spliced([[]] * len(controls), {"": []}, controls), [""])
-    prompts = [(*head, *date, 5, 6) for head in heads for date in dates] + [tuple(c) for c in controls]
+    prompts = [(*head, *date, 5, 6) for head in heads for date in dates] + [
+        tuple(c) for c in controls
+    ]
     assert prefixes.floor(block) == brute(prompts, block)
 
 

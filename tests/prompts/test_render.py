@@ -1,4 +1,6 @@
-"""Prompts on the demo model's real tokenizer, and on templates that do the wrong thing with the date."""
+"""Prompts on the demo model's real tokenizer, and on templates that do the wrong thing with the
+date.
+"""
 
 import dataclasses
 import datetime
@@ -7,16 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline import tasks
 from pipeline.core import dates
 from pipeline.core.errors import PromptError
 from pipeline.core.records import Item, Variant
 from pipeline.plan import stage as plan
-from pipeline.prompts import render as prompts
-from pipeline.prompts import variants
+from pipeline.prompts import render as prompts, variants
 from pipeline.prompts.render import PromptBuilder
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
 
@@ -41,11 +41,20 @@ MMLU = tasks.get("mmlu")
 
 
 def model(**template: object) -> ModelSpec:
-    return ModelSpec.model_validate({"name": "odd", "title": "t", "licence": "l", "weights": {"path": "."}, "template": template})
+    return ModelSpec.model_validate(
+        {
+            "name": "odd",
+            "title": "t",
+            "licence": "l",
+            "weights": {"path": "."},
+            "template": template,
+        }
+    )
 
 
 CHATML = (
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + "
+    "'<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
@@ -69,12 +78,15 @@ def with_template(demo_folder: Path, tmp_path: Path) -> Callable[[str], PromptBu
 def test_a_prompt_is_the_papers_text_in_the_models_own_template(builder: PromptBuilder) -> None:
     text = builder.item_prompt(MMLU, ITEM, variant()).text("2024-03-05")
     assert text == (
-        "<|im_start|>system\nCurrent date: 2024-03-05.<|im_end|>\n<|im_start|>user\nQuestion: Which is even?\n"
+        "<|im_start|>system\nCurrent date: "
+        "2024-03-05.<|im_end|>\n<|im_start|>user\nQuestion: Which is even?\n"
         "A. one\nB. two\nC. three\nD. five<|im_end|>\n<|im_start|>assistant\nAnswer:"
     )
 
 
-def test_composed_ids_equal_transformers_own_rendering_and_tokenisation(builder: PromptBuilder) -> None:
+def test_composed_ids_equal_transformers_own_rendering_and_tokenisation(
+    builder: PromptBuilder,
+) -> None:
     prompt = builder.item_prompt(MMLU, ITEM, variant())
     user = tasks.get("mmlu").prompt(ITEM).user
     turns = [
@@ -82,7 +94,9 @@ def test_composed_ids_equal_transformers_own_rendering_and_tokenisation(builder:
         {"role": "user", "content": user},
         {"role": "assistant", "content": "Answer:"},
     ]
-    expected = builder.tokenizer.apply_chat_template(turns, continue_final_message=True, tokenize=True, return_dict=False)
+    expected = builder.tokenizer.apply_chat_template(
+        turns, continue_final_message=True, tokenize=True, return_dict=False
+    )
     assert builder.encode(prompt.text("2024-11-30")) == list(expected)
 
 
@@ -92,20 +106,29 @@ def test_the_span_holds_the_date_and_nothing_else(builder: PromptBuilder) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dates(datetime.date(2000, 1, 1), datetime.date(2049, 12, 31)), st.sampled_from(sorted(dates.DATE_FORMATS)))
-def test_ids_differ_between_dates_only_inside_the_span(builder: PromptBuilder, day: datetime.date, name: str) -> None:
+@given(
+    st.dates(datetime.date(2000, 1, 1), datetime.date(2049, 12, 31)),
+    st.sampled_from(sorted(dates.DATE_FORMATS)),
+)
+def test_ids_differ_between_dates_only_inside_the_span(
+    builder: PromptBuilder, day: datetime.date, name: str
+) -> None:
     write = dates.DATE_FORMATS[name]
     prompt = builder.item_prompt(MMLU, ITEM, variant(name))
     prompts.check_treatment(builder, prompt, [write(datetime.date(2024, 1, 1)), write(day)], "here")
 
 
-def test_the_control_keeps_an_empty_system_message_so_that_the_template_adds_no_text_of_its_own(builder: PromptBuilder) -> None:
+def test_the_control_keeps_an_empty_system_message_so_that_the_template_adds_no_text_of_its_own(
+    builder: PromptBuilder,
+) -> None:
     control = builder.item_prompt(MMLU, ITEM, CONTROL).text("")
     assert control.startswith("<|im_start|>system\n<|im_end|>\n<|im_start|>user\n")
     assert "SmolLM" not in control
 
 
-def test_the_control_can_leave_the_system_message_out(with_template: Callable[..., PromptBuilder]) -> None:
+def test_the_control_can_leave_the_system_message_out(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
     odd = with_template(CHATML, control_system="omit")
     assert odd.item_prompt(MMLU, ITEM, CONTROL).text("").startswith("<|im_start|>user\n")
 
@@ -113,15 +136,36 @@ def test_the_control_can_leave_the_system_message_out(with_template: Callable[..
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        (CHATML.replace("for m in messages", "for m in messages if m['role'] != 'system'"), "drops or changes the date of role system"),
-        (CHATML.replace("+ m['content'] +", "+ m['content'] + m['content'] +"), "shows the date 2 times"),
-        (CHATML.replace("m['content']", "m['content'] | replace('Current date: ', '')"), "drops or changes the date of role system"),
-        (CHATML.replace("for m in messages", "for m in messages[1:2] + messages[:1] + messages[2:]"), "across the question"),
         (
-            CHATML.replace("m['content'] +", "m['content'] ~ (m['content'] | replace('1987-10-26', '') | length) +"),
+            CHATML.replace("for m in messages", "for m in messages if m['role'] != 'system'"),
+            "drops or changes the date of role system",
+        ),
+        (
+            CHATML.replace("+ m['content'] +", "+ m['content'] + m['content'] +"),
+            "shows the date 2 times",
+        ),
+        (
+            CHATML.replace("m['content']", "m['content'] | replace('Current date: ', '')"),
+            "drops or changes the date of role system",
+        ),
+        (
+            CHATML.replace(
+                "for m in messages", "for m in messages[1:2] + messages[:1] + messages[2:]"
+            ),
+            "across the question",
+        ),
+        (
+            CHATML.replace(
+                "m['content'] +",
+                "m['content'] ~ (m['content'] | replace('1987-10-26', '') | length) +",
+            ),
             "changes more than the date",
         ),
-        ("{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}" + CHATML, "System role not supported"),
+        (
+            "{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}"
+            + CHATML,
+            "System role not supported",
+        ),
         (CHATML + "{{ nothing.here }}", "nothing"),
     ],
     ids=["drops", "repeats", "loses the sentence", "moves", "length", "raises", "undefined"],
@@ -163,23 +207,44 @@ def test_a_template_without_a_date_has_none(builder: PromptBuilder) -> None:
 
 
 @pytest.mark.parametrize(
-    "date", ["26 Jul 2024", "26 July 2024", "Jul 26 2024", "July 26, 2024", "29-04-2026", "29.04.2026", "2024/7/26", "26. July 2024"]
+    "date",
+    [
+        "26 Jul 2024",
+        "26 July 2024",
+        "Jul 26 2024",
+        "July 26, 2024",
+        "29-04-2026",
+        "29.04.2026",
+        "2024/7/26",
+        "26. July 2024",
+    ],
 )
-def test_a_template_with_a_date_of_its_own_is_noticed(with_template: Callable[..., PromptBuilder], date: str) -> None:
+def test_a_template_with_a_date_of_its_own_is_noticed(
+    with_template: Callable[..., PromptBuilder], date: str
+) -> None:
     template = f"{{{{ 'Today Date: {date}\n' }}}}" + CHATML
     assert own_dates(with_template(template, own_date="keep")) == [date]
-    with pytest.raises(PromptError, match=f"writes a date of its own, {date}, beside the swept one.*`paper`"):
+    with pytest.raises(
+        PromptError, match=f"writes a date of its own, {date}, beside the swept one.*`paper`"
+    ):
         own_dates(with_template(template))
 
 
-def test_a_template_that_reads_the_clock_in_whatever_form_is_noticed(with_template: Callable[..., PromptBuilder]) -> None:
+def test_a_template_that_reads_the_clock_in_whatever_form_is_noticed(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
     assert own_dates(with_template(CLOCKED, own_date="keep")) == ["26 July 2024"]
     with pytest.raises(PromptError, match="the clock's time"):
         own_dates(with_template("{{ 'It is ' + strftime_now('%A') + '.\n' }}" + CHATML))
 
 
-def test_a_date_that_a_template_writes_only_without_a_system_message_is_noticed(with_template: Callable[..., PromptBuilder]) -> None:
-    odd = with_template("{{ 'Today is 2024-07-26.\n' if messages[0]['role'] != 'system' }}" + CHATML, control_system="omit")
+def test_a_date_that_a_template_writes_only_without_a_system_message_is_noticed(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
+    odd = with_template(
+        "{{ 'Today is 2024-07-26.\n' if messages[0]['role'] != 'system' }}" + CHATML,
+        control_system="omit",
+    )
     assert own_dates(odd) == []
     with pytest.raises(PromptError, match="2024-07-26, in a prompt that is to have none"):
         own_dates(odd, CONTROL)
@@ -189,11 +254,18 @@ def test_a_date_that_a_template_writes_only_without_a_system_message_is_noticed(
 
 def test_labels_are_the_single_tokens_that_follow_the_prompt(builder: PromptBuilder) -> None:
     prompt = builder.item_prompt(MMLU, ITEM, variant())
-    assert builder.label_token_ids(prompt, "2024-03-05", [" A", " B", " C", " D"]) == (330, 389, 340, 422)
+    assert builder.label_token_ids(prompt, "2024-03-05", [" A", " B", " C", " D"]) == (
+        330,
+        389,
+        340,
+        422,
+    )
 
 
 @pytest.mark.parametrize("labels", [[" Anticonstitutionally"], [" A", " A"]])
-def test_labels_that_are_no_single_tokens_of_their_own_are_an_error(builder: PromptBuilder, labels: list[str]) -> None:
+def test_labels_that_are_no_single_tokens_of_their_own_are_an_error(
+    builder: PromptBuilder, labels: list[str]
+) -> None:
     with pytest.raises(PromptError, match="label"):
         builder.label_token_ids(builder.item_prompt(MMLU, ITEM, variant()), "2024-03-05", labels)
 
@@ -205,27 +277,39 @@ def test_two_bos_tokens_are_an_error(builder: PromptBuilder) -> None:
 
 
 def test_a_date_that_merges_with_its_surroundings_is_found(builder: PromptBuilder) -> None:
-    # "a" next to the date text "b": one token for "ab", another split for "a" + "1", so ids outside the span change.
+    # "a" next to the date text "b": one token for "ab", another split for "a" + "1", so ids outside
+    # the span change.
     prompt = prompts.ItemPrompt(before="The c", after="")
     with pytest.raises(PromptError, match="differ outside the date span"):
         prompts.check_treatment(builder, prompt, ["at", " 1"], "here")
 
 
-def test_every_dated_prompt_of_every_task_passes_the_treatment_check(builder: PromptBuilder, simulated_spec: SweepSpec) -> None:
+def test_every_dated_prompt_of_every_task_passes_the_treatment_check(
+    builder: PromptBuilder, simulated_spec: SweepSpec
+) -> None:
     for asked in plan.gather(simulated_spec).benchmarks:
         for item in asked.items[:3]:
             prompt = builder.item_prompt(asked.task, item, variant())
-            outside, date = prompts.check_treatment(builder, prompt, ["2024-01-01", "2024-12-31"], item.item_id)
+            outside, date = prompts.check_treatment(
+                builder, prompt, ["2024-01-01", "2024-12-31"], item.item_id
+            )
             assert outside + date == len(builder.encode(prompt.text("2024-03-05")))
 
 
 @pytest.mark.parametrize("placement", ["system_start", "system_end", "user_start", "user_end"])
 @pytest.mark.parametrize("name", ["mmlu", "humaneval"])
-def test_the_date_stands_where_the_placement_says(builder: PromptBuilder, simulated_spec: SweepSpec, placement: str, name: str) -> None:
-    spec = simulated_spec.model_copy(update={"tasks": [TaskSpec(name=name, limit=2)], "allow_code_execution": True})
+def test_the_date_stands_where_the_placement_says(
+    builder: PromptBuilder, simulated_spec: SweepSpec, placement: str, name: str
+) -> None:
+    spec = simulated_spec.model_copy(
+        update={"tasks": [TaskSpec(name=name, limit=2)], "allow_code_execution": True}
+    )
     [asked] = plan.gather(spec).benchmarks
     for item in asked.items:
-        prompt, user = builder.item_prompt(asked.task, item, variant(placements=[placement])), asked.task.prompt(item).user.strip()
+        prompt, user = (
+            builder.item_prompt(asked.task, item, variant(placements=[placement])),
+            asked.task.prompt(item).user.strip(),
+        )
         assert (user in prompt.before) == (placement == "user_end")
         assert (user in prompt.after) == (placement != "user_end")
         turn = prompt.before.rpartition("<|im_start|>")[2]
@@ -233,19 +317,34 @@ def test_the_date_stands_where_the_placement_says(builder: PromptBuilder, simula
 
 
 def shots() -> list[Item]:
-    return [dataclasses.replace(ITEM, item_id=f"dev-{i:05d}", fields={"question": f"Which is odd {i}?"}, target="A") for i in range(5)]
+    return [
+        dataclasses.replace(
+            ITEM, item_id=f"dev-{i:05d}", fields={"question": f"Which is odd {i}?"}, target="A"
+        )
+        for i in range(5)
+    ]
 
 
-def test_shots_are_turns_of_their_own_and_the_date_stays_where_it_was(builder: PromptBuilder) -> None:
-    text = builder.item_prompt(tasks.get("mmlu", "five_shot"), ITEM, variant(), shots()).text("2024-03-05")
+def test_shots_are_turns_of_their_own_and_the_date_stays_where_it_was(
+    builder: PromptBuilder,
+) -> None:
+    text = builder.item_prompt(tasks.get("mmlu", "five_shot"), ITEM, variant(), shots()).text(
+        "2024-03-05"
+    )
     options = "A. one\nB. two\nC. three\nD. five<|im_end|>\n<|im_start|>assistant\nAnswer:"
-    worked = [f"<|im_start|>user\nQuestion: Which is odd {i}?\n{options} A<|im_end|>\n" for i in range(5)]
+    worked = [
+        f"<|im_start|>user\nQuestion: Which is odd {i}?\n{options} A<|im_end|>\n" for i in range(5)
+    ]
     asked = f"<|im_start|>user\nQuestion: Which is even?\n{options}"
-    assert text == "".join(["<|im_start|>system\nCurrent date: 2024-03-05.<|im_end|>\n", *worked, asked])
+    assert text == "".join(
+        ["<|im_start|>system\nCurrent date: 2024-03-05.<|im_end|>\n", *worked, asked]
+    )
 
 
 def test_another_order_of_options_is_shown_and_nothing_else_changes(builder: PromptBuilder) -> None:
-    usual, other = (builder.item_prompt(MMLU, ITEM, variant(option_orders=[order])) for order in (0, 1))
+    usual, other = (
+        builder.item_prompt(MMLU, ITEM, variant(option_orders=[order])) for order in (0, 1)
+    )
     assert usual != other
     shown = tasks.reordered(ITEM, 1)
     for letter, option in zip("ABCD", shown.options, strict=True):
@@ -256,7 +355,9 @@ def test_another_order_of_options_is_shown_and_nothing_else_changes(builder: Pro
 SLOTTED = "{{ 'Today: ' + (date_string or '26 Jul 2024') + '\n' }}" + CHATML
 
 
-def test_native_mode_puts_the_date_into_the_templates_own_slot(with_template: Callable[..., PromptBuilder]) -> None:
+def test_native_mode_puts_the_date_into_the_templates_own_slot(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
     for template, slot, date_format in (
         (SLOTTED, "date_string", "day_month_year"),
         (CLOCKED.replace("%d %B %Y", "%Y-%m-%d"), "clock", "iso"),
@@ -272,7 +373,9 @@ def test_native_mode_puts_the_date_into_the_templates_own_slot(with_template: Ca
         )
 
 
-def test_native_mode_refuses_a_format_that_the_template_does_not_write(with_template: Callable[..., PromptBuilder]) -> None:
+def test_native_mode_refuses_a_format_that_the_template_does_not_write(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
     odd = with_template(CLOCKED, date_slot="clock", paper=CHATML)
     with pytest.raises(PromptError, match="does not show the date written as iso"):
         odd.item_prompt(MMLU, ITEM, variant(placements=["template"]))
@@ -283,8 +386,12 @@ def test_native_mode_needs_a_slot(builder: PromptBuilder) -> None:
         builder.item_prompt(MMLU, ITEM, variant(placements=["template"]))
 
 
-def test_native_mode_refuses_a_template_with_a_second_date(with_template: Callable[..., PromptBuilder]) -> None:
-    odd = with_template("{{ 'Made on 3 May 2023.\n' }}" + SLOTTED, date_slot="date_string", paper=CHATML)
+def test_native_mode_refuses_a_template_with_a_second_date(
+    with_template: Callable[..., PromptBuilder],
+) -> None:
+    odd = with_template(
+        "{{ 'Made on 3 May 2023.\n' }}" + SLOTTED, date_slot="date_string", paper=CHATML
+    )
     with pytest.raises(PromptError, match="3 May 2023"):
         own_dates(odd, variant("day_month_year", placements=["template"]))
 
@@ -308,4 +415,6 @@ def test_a_swept_date_that_the_question_or_the_template_also_shows_is_an_error(
         prompts.check_only_date(builder, prompt, ["2024-03-04", "2024-03-05"], "here")
     constant = with_template("{{ 'Today Date: 26 Jul 2024\n' }}" + CHATML, own_date="keep")
     with pytest.raises(PromptError, match="'26 Jul 2024' also stands elsewhere"):
-        prompts.check_only_date(constant, constant.item_prompt(MMLU, ITEM, variant()), ["26 Jul 2024"], "here")
+        prompts.check_only_date(
+            constant, constant.item_prompt(MMLU, ITEM, variant()), ["26 Jul 2024"], "here"
+        )

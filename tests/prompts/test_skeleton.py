@@ -1,17 +1,20 @@
-"""Skeletons against the template engine itself, for the templates in `tests/templates` and some that look into texts."""
+"""Skeletons against the template engine itself, for the templates in `tests/templates` and some
+that look into texts.
+"""
 
 from pathlib import Path
 
 import jinja2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.prompts import skeleton
 from pipeline.prompts.variants import Message
 
 FAMILIES = sorted((Path(__file__).parent / "templates").glob("*.jinja"))
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="<\ue000\ue001"), min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_characters="<\ue000\ue001"), min_size=1, max_size=40
+).filter(str.strip)
 JINJA = jinja2.Environment(  # noqa: S701 - prompts are no HTML
     trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
 )
@@ -26,18 +29,27 @@ JINJA.globals["raise_exception"] = refuse
 
 
 def render(template: str, turns: list[Message]) -> str:
-    return JINJA.from_string(template).render(messages=turns, add_generation_prompt=True, **{"bos_token": "<bos>"}, enable_thinking=False)
+    return JINJA.from_string(template).render(
+        messages=turns, add_generation_prompt=True, **{"bos_token": "<bos>"}, enable_thinking=False
+    )
 
 
 def conversation(texts: list[str]) -> list[Message]:
-    return [{"role": role, "content": text} for role, text in zip(("system", "user", "assistant", "user"), texts, strict=False)]
+    return [
+        {"role": role, "content": text}
+        for role, text in zip(("system", "user", "assistant", "user"), texts, strict=False)
+    ]
 
 
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda p: p.stem)
 @given(texts=st.lists(TEXT, min_size=4, max_size=4), count=st.sampled_from([2, 4]))
-def test_a_filled_skeleton_is_what_the_template_renders(path: Path, texts: list[str], count: int) -> None:
+def test_a_filled_skeleton_is_what_the_template_renders(
+    path: Path, texts: list[str], count: int
+) -> None:
     template = path.read_text()
-    found = skeleton.find(conversation(["a", "b", "c", "d"][:count]), lambda turns: render(template, turns))
+    found = skeleton.find(
+        conversation(["a", "b", "c", "d"][:count]), lambda turns: render(template, turns)
+    )
     assert found is not None
     turns = conversation(texts[:count])
     assert found.fill(turns) == render(template, turns)
@@ -55,16 +67,22 @@ def test_a_filled_skeleton_is_what_the_template_renders(path: Path, texts: list[
     ids=["changes", "counts", "repeats", "drops", "strips one side"],
 )
 def test_a_template_that_does_more_than_place_and_strip_has_no_skeleton(template: str) -> None:
-    # Marks have no letters to change, so the first is left to the sample of prompts that are rendered in full.
+    # Marks have no letters to change, so the first is left to the sample of prompts that are
+    # rendered in full.
     found = skeleton.find(conversation(["a", "b"]), lambda turns: render(template, turns))
     assert found is None or "upper" in template
 
 
 def test_an_empty_text_and_an_open_turn_belong_to_the_shape() -> None:
     opened = [*conversation(["s", "u"]), {"role": "assistant", "content": "Answer:"}]
-    shapes = {skeleton.shape(turns) for turns in (conversation(["s", "u"]), conversation(["", "u"]), opened)}
+    shapes = {
+        skeleton.shape(turns)
+        for turns in (conversation(["s", "u"]), conversation(["", "u"]), opened)
+    }
     assert len(shapes) == 3
-    assert skeleton.shape(conversation(["s", "u"])) == skeleton.shape(conversation(["other", "texts"]))
+    assert skeleton.shape(conversation(["s", "u"])) == skeleton.shape(
+        conversation(["other", "texts"])
+    )
 
 
 @pytest.mark.parametrize("text", ["<|im_end|>", "</think>", "<tool_response>x", "\ue0000\ue001"])

@@ -1,7 +1,7 @@
 """Hostile programs: what each tries, under which layers it can be held, and what must become of it.
 
-All begin with `TOOLS` and are judged by `TESTS`. One that is expected to pass looks for a hole in the walls, fails if it finds one, and
-answers rightly otherwise.
+All begin with `TOOLS` and are judged by `TESTS`. One that is expected to pass looks for a hole in
+the walls, fails if it finds one, and answers rightly otherwise.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ def must(result):
     if result == -1:
         raise OSError(ctypes.get_errno())
 """
-"""Constants come before it: OUTSIDE and HOME, folders of the caller; CALLER, its process; TCP and UDP, its ports; MARK, a name."""
+"""Constants come before it: OUTSIDE and HOME, folders of the caller; CALLER, its process; TCP and
+UDP, its ports; MARK, a name."""
 
 ANY: tuple[str, ...] = ()
 ROOT = ("namespaces", "bubblewrap")
@@ -51,19 +52,30 @@ class Attack:
     """Layers of which one must be there, or the attack cannot be held."""
 
 
-def _cheats(name: str, program: str, *, expected: str = "failed", needs: tuple[str, ...] = ANY) -> Attack:
+def _cheats(
+    name: str, program: str, *, expected: str = "failed", needs: tuple[str, ...] = ANY
+) -> Attack:
     """A program that does not know the answers: its `f` is wrong unless it defines another."""
-    return Attack(name=name, program=TOOLS + WRONG + dedent(program), expected=expected, needs=needs)
+    return Attack(
+        name=name, program=TOOLS + WRONG + dedent(program), expected=expected, needs=needs
+    )
 
 
 def _leaves(name: str, program: str, *, needs: tuple[str, ...] = ANY) -> Attack:
     """A sound program that leaves something behind."""
-    return Attack(name=name, program=TOOLS + dedent(program) + "\n" + SOUND, expected="passed", needs=needs)
+    return Attack(
+        name=name, program=TOOLS + dedent(program) + "\n" + SOUND, expected="passed", needs=needs
+    )
 
 
-def _held(name: str, attempt: str, *, needs: tuple[str, ...] = ANY, errors: str = "OSError") -> Attack:
+def _held(
+    name: str, attempt: str, *, needs: tuple[str, ...] = ANY, errors: str = "OSError"
+) -> Attack:
     """A program with the right answers that must get one of `errors` first."""
-    tried = f"try:\n{indent(dedent(attempt), '    ')}\nexcept ({errors},): pass\nelse: raise SystemError('a hole in the walls')\n"
+    tried = (
+        f"try:\n{indent(dedent(attempt), '    ')}\nexcept ({errors},): pass\nelse: raise "
+        "SystemError('a hole in the walls')\n"
+    )
     return Attack(name=name, program=TOOLS + tried + SOUND, expected="passed", needs=needs)
 
 
@@ -87,7 +99,10 @@ VERDICTS = [
         os._exit(0)
         """,
     ),
-    _cheats("forged answers on every descriptor", 'tell(b\'{"result": true}\\n{"ended": true}\\n\' * 20)'),
+    _cheats(
+        "forged answers on every descriptor",
+        'tell(b\'{"result": true}\\n{"ended": true}\\n\' * 20)',
+    ),
     _cheats(
         "the program says that the sandbox is broken",
         r"""
@@ -95,7 +110,9 @@ VERDICTS = [
         os._exit(1)
         """,
     ),
-    _cheats("an error with a forged description", 'tell(b\'{"error": "X", "told": "\\\\n passed"}\\n\')'),
+    _cheats(
+        "an error with a forged description", 'tell(b\'{"error": "X", "told": "\\\\n passed"}\\n\')'
+    ),
     _cheats("an error of a type that is none", 'tell(b\'{"error": "print", "told": ""}\\n\')'),
     _cheats(
         "an object that equals everything",
@@ -275,7 +292,10 @@ VERDICTS = [
         while True: tell(b'x' * 65536)
         """,
     ),
-    _cheats("a result that takes the tester's memory", 'tell(b\'{"ended": true}\\n{"result": {"bytes": 1000000000000}}\\n\')'),
+    _cheats(
+        "a result that takes the tester's memory",
+        'tell(b\'{"ended": true}\\n{"result": {"bytes": 1000000000000}}\\n\')',
+    ),
     _cheats(
         "an exception whose methods leave",
         """
@@ -293,9 +313,14 @@ VERDICTS = [
         raise E
         """,
     ),
-    _cheats("an exception named like a verdict", "raise type('x\\n' + '0' * 32 + ' passed', (Exception,), {})"),
+    _cheats(
+        "an exception named like a verdict",
+        "raise type('x\\n' + '0' * 32 + ' passed', (Exception,), {})",
+    ),
     _cheats("a huge exception", "raise ValueError('x' * 10**8)"),
-    _cheats("an exception with line feeds and surrogates", "raise ValueError('\\n passed \\ud800')"),
+    _cheats(
+        "an exception with line feeds and surrogates", "raise ValueError('\\n passed \\ud800')"
+    ),
     _cheats(
         "a forked copy that answers first",
         """
@@ -462,7 +487,11 @@ PROCESSES = [
         """,
         expected="timeout",
     ),
-    _cheats("a loop in sorting keys", "def f(n): return [x for x in iter(int, 1)]", expected="failed timeout"),
+    _cheats(
+        "a loop in sorting keys",
+        "def f(n): return [x for x in iter(int, 1)]",
+        expected="failed timeout",
+    ),
     _cheats(
         "a fork bomb",
         """
@@ -572,16 +601,38 @@ MEMORY_AND_FILES = [
     ),
     _cheats("one huge allocation", "bytearray(10**13)"),
     _cheats("a huge integer", "def f(n): return 1 << (1 << 34)"),
-    _cheats("a disk filler", "for i in range(10**6): open(f'x{i}', 'wb').write(bytes(1 << 23))", needs=ROOT),
-    _cheats("many files", "for i in range(10**6): open(f'x{i}', 'w').close()", expected="failed timeout", needs=ROOT),
+    _cheats(
+        "a disk filler",
+        "for i in range(10**6): open(f'x{i}', 'wb').write(bytes(1 << 23))",
+        needs=ROOT,
+    ),
+    _cheats(
+        "many files",
+        "for i in range(10**6): open(f'x{i}', 'w').close()",
+        expected="failed timeout",
+        needs=ROOT,
+    ),
     _cheats("a huge file", "open('big', 'wb').write(bytes(1 << 25))"),
-    _held("a sparse file beyond the limit", "os.truncate(os.open('s', os.O_CREAT | os.O_RDWR), 1 << 40)"),
-    _held("segments of shared memory", "must(libc.shmget(0, ctypes.c_size_t(1 << 20), 0o1600))", needs=("sysctl",)),
+    _held(
+        "a sparse file beyond the limit",
+        "os.truncate(os.open('s', os.O_CREAT | os.O_RDWR), 1 << 40)",
+    ),
+    _held(
+        "segments of shared memory",
+        "must(libc.shmget(0, ctypes.c_size_t(1 << 20), 0o1600))",
+        needs=("sysctl",),
+    ),
     _held("queues of messages", "must(libc.msgget(0, 0o1600))", needs=("sysctl",)),
     _held("all descriptors", "while True: os.open('/dev/null', 0)"),
-    _leaves("huge output", "for _ in range(500): print('x' * 10**5); print('y' * 10**5, file=sys.stderr)"),
+    _leaves(
+        "huge output",
+        "for _ in range(500): print('x' * 10**5); print('y' * 10**5, file=sys.stderr)",
+    ),
     _leaves("a tree a thousand folders deep", "for _ in range(1000): os.mkdir('d'); os.chdir('d')"),
-    _leaves("files without permissions", "os.mkdir('d'); open('d/x', 'w'); os.chmod('d', 0); os.chmod('.', 0)"),
+    _leaves(
+        "files without permissions",
+        "os.mkdir('d'); open('d/x', 'w'); os.chmod('d', 0); os.chmod('.', 0)",
+    ),
     _leaves(
         "the folder renamed or removed",
         """
@@ -631,7 +682,11 @@ MEMORY_AND_FILES = [
         needs=FILES,
         errors="OSError, ImportError",
     ),
-    _held("writing in the interpreter's folder", "open(os.path.dirname(os.__file__) + '/' + MARK, 'w')", needs=FILES),
+    _held(
+        "writing in the interpreter's folder",
+        "open(os.path.dirname(os.__file__) + '/' + MARK, 'w')",
+        needs=FILES,
+    ),
 ]
 
 EYES = [
@@ -661,9 +716,19 @@ EYES = [
         """,
         needs=FILES,
     ),
-    _held("reading the accounts", "open('/etc/passwd').read(); open('/etc/shadow').read()", needs=FILES),
-    _held("the environment of the parent", "open(f'/proc/{os.getppid()}/environ', 'rb').read()", needs=FILES),
-    _held("the environment of the caller", "open(f'/proc/{CALLER}/environ', 'rb').read()", needs=FILES),
+    _held(
+        "reading the accounts",
+        "open('/etc/passwd').read(); open('/etc/shadow').read()",
+        needs=FILES,
+    ),
+    _held(
+        "the environment of the parent",
+        "open(f'/proc/{os.getppid()}/environ', 'rb').read()",
+        needs=FILES,
+    ),
+    _held(
+        "the environment of the caller", "open(f'/proc/{CALLER}/environ', 'rb').read()", needs=FILES
+    ),
     _held("the memory of the parent", "open(f'/proc/{os.getppid()}/mem', 'rb').read(1)"),
     _held(
         "the descriptors of the parent",
@@ -675,7 +740,11 @@ EYES = [
     _held("the root of the first process", "os.listdir('/proc/1/root/')", needs=FILES),
     _held("its own memory by /proc", "open('/proc/self/mem', 'rb+')", needs=FILES),
     _held("its own descriptors by /proc", "os.listdir('/proc/self/fd')", needs=FILES),
-    _held("the way out by ..", "os.chdir('../../../../../../..'); open(OUTSIDE[1:] + '/kept')", needs=FILES),
+    _held(
+        "the way out by ..",
+        "os.chdir('../../../../../../..'); open(OUTSIDE[1:] + '/kept')",
+        needs=FILES,
+    ),
     _held(
         "TCP",
         """
@@ -777,7 +846,11 @@ PRIVILEGES = [
         else: raise last
         """,
     ),
-    _held("a user namespace of its own", "if libc.unshare(0x10000000) == -1: raise OSError", needs=("sysctl",)),
+    _held(
+        "a user namespace of its own",
+        "if libc.unshare(0x10000000) == -1: raise OSError",
+        needs=("sysctl",),
+    ),
     _held("a mount namespace of its own", "if libc.unshare(0x20000) == -1: raise OSError"),
     _held("a mount", "if libc.mount(b'tmpfs', b'.', b'tmpfs', 0, None) == -1: raise OSError"),
     _held("an unmount", "if libc.umount2(b'/program', 2) == -1: raise OSError"),

@@ -1,4 +1,6 @@
-"""The sandbox under attack: no hostile program gets a wrong verdict, hangs, or leaves a process, a file or a leak behind."""
+"""The sandbox under attack: no hostile program gets a wrong verdict, hangs, or leaves a process, a
+file or a leak behind.
+"""
 
 import ctypes
 import gc
@@ -17,14 +19,19 @@ from statistics import median
 
 import pytest
 
-from pipeline.sandbox import fork_server, launch
-from pipeline.sandbox import run as sandbox
+from pipeline.sandbox import fork_server, launch, run as sandbox
 from pipeline.sandbox.confined import kernel
 from pipeline.sandbox.launch import Limits
 from pipeline.sandbox.run import ExecutionResult
 from tests.sandbox.attacks import ATTACKS, SOUND, TESTS, VERDICTS, Attack
 
-MODES: list[tuple[str, ...]] = [("namespaces", "landlock"), ("namespaces",), ("bubblewrap", "landlock"), ("landlock",), ()]
+MODES: list[tuple[str, ...]] = [
+    ("namespaces", "landlock"),
+    ("namespaces",),
+    ("bubblewrap", "landlock"),
+    ("landlock",),
+    (),
+]
 LIMITS = Limits(timeout_s=6.0, cpu_limit_s=1, memory_mib=256)
 SHORT = Limits(timeout_s=1.5, cpu_limit_s=1, memory_mib=256)
 PATIENCE_S = 3.0
@@ -67,7 +74,11 @@ class Ground:
         self.outside.mkdir()
         self.temporary.mkdir()
         (self.outside / "kept").write_text("kept")
-        self.listeners = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)]
+        self.listeners = [
+            socket.create_server(("127.0.0.1", 0)),
+            socket.socket(socket.AF_UNIX),
+            socket.socket(socket.AF_UNIX),
+        ]
         self.listeners[1].bind(str(self.outside / "socket"))
         self.listeners[2].bind("\0" + self.mark)
         self.udp = socket.socket(type=socket.SOCK_DGRAM)
@@ -75,21 +86,31 @@ class Ground:
         self.udp.setblocking(False)
         for listener in self.listeners:
             listener.listen()
-        if kernel.KEYCTL:  # a key in a ring that the fork server and all threads inherit; where there are none, no matter
+        # a key in a ring that the fork server and all threads inherit; where there are none, no
+        # matter
+        if kernel.KEYCTL:
             kernel.libc.syscall(kernel.KEYCTL, kernel.KEYCTL_JOIN_SESSION_KEYRING, None)
             add_key = {250: 248, 219: 217}[kernel.KEYCTL]
-            kernel.libc.syscall(add_key, b"user", self.mark.encode(), b"secret", ctypes.c_size_t(6), -3)
+            kernel.libc.syscall(
+                add_key, b"user", self.mark.encode(), b"secret", ctypes.c_size_t(6), -3
+            )
         self.child = folder / self.mark / "pipeline/sandbox/confined/__main__.py"
         shutil.copytree(launch._CHILD.parent, self.child.parent)
         (self.child.parent.parent / "__init__.py").touch()
 
     def constants(self) -> str:
-        values = {"OUTSIDE": str(self.outside), "HOME": str(Path.home()), "CALLER": os.getpid(), "MARK": self.mark}
+        values = {
+            "OUTSIDE": str(self.outside),
+            "HOME": str(Path.home()),
+            "CALLER": os.getpid(),
+            "MARK": self.mark,
+        }
         values |= {"TCP": self.listeners[0].getsockname()[1], "UDP": self.udp.getsockname()[1]}
         return "".join(f"{name} = {value!r}\n" for name, value in values.items())
 
     def processes(self) -> set[tuple[int, str]]:
-        """Ids and command lines of living processes that were started with the mark in their environment or the name of their script.
+        """Ids and command lines of living processes that were started with the mark in their
+        environment or the name of their script.
 
         It looks often, since one that keeps forking has another id at each look.
         """
@@ -98,7 +119,8 @@ class Ground:
 
     def _processes(self) -> Iterator[tuple[int, str]]:
         for path in Path("/proc").glob("[0-9]*"):
-            # The environment of processes that let nobody look into them is hidden from an ordinary user, but their command line is not.
+            # The environment of processes that let nobody look into them is hidden from an ordinary
+            # user, but their command line is not.
             command = read(path / "cmdline")
             if self.mark.encode() in command + read(path / "environ"):
                 yield int(path.name), command.replace(b"\0", b" ").decode()
@@ -114,8 +136,18 @@ class Ground:
         """What attacks left in temporary folders, in memory and in the folder outside."""
         places = [Path(p) for p in ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/usr")]
         places += [Path(os.__file__).parent, Path.home(), Path(tempfile.gettempdir())]
-        marked = [str(p) for place in places if place.is_dir() for p in place.iterdir() if self.mark in p.name]
-        return [*marked, *map(str, self.temporary.iterdir()), *(str(p) for p in self.outside.iterdir() if p.name not in ("kept", "socket"))]
+        marked = [
+            str(p)
+            for place in places
+            if place.is_dir()
+            for p in place.iterdir()
+            if self.mark in p.name
+        ]
+        return [
+            *marked,
+            *map(str, self.temporary.iterdir()),
+            *(str(p) for p in self.outside.iterdir() if p.name not in ("kept", "socket")),
+        ]
 
 
 def read(path: Path) -> bytes:
@@ -140,7 +172,9 @@ def siege(mode: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> It
         environment = launch.environment
         patch.setattr(launch, "SHARED", fork_server.Shared())
         patch.setattr(launch, "_CHILD", ground.child)
-        patch.setattr(launch, "environment", lambda folder: {**environment(folder), "MARKED": ground.mark})
+        patch.setattr(
+            launch, "environment", lambda folder: {**environment(folder), "MARKED": ground.mark}
+        )
         patch.setattr(tempfile, "tempdir", str(ground.temporary))
         patch.setenv("SECRET", "SECRET of the user")
         yield besiege(mode, ground)
@@ -149,7 +183,10 @@ def siege(mode: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> It
 
 def besiege(mode: tuple[str, ...], ground: Ground) -> Siege:
     def fight(attack: Attack) -> tuple[ExecutionResult, ExecutionResult]:
-        hostile, limits = ground.constants() + attack.program, SHORT if "timeout" in attack.expected else LIMITS
+        hostile, limits = (
+            ground.constants() + attack.program,
+            SHORT if "timeout" in attack.expected else LIMITS,
+        )
         return sandbox._run(hostile, TESTS, mode, limits), sandbox._run(SOUND, TESTS, mode, LIMITS)
 
     def calm() -> float:
@@ -187,7 +224,10 @@ def skipped(attack: Attack, mode: tuple[str, ...]) -> str:
     if attack.needs and not offered(mode) & set(attack.needs):
         return f"cannot be held without one of: {', '.join(attack.needs)}"
     if mode in MODES[1:-1] and (attack in VERDICTS or "timeout" in attack.expected.split()):
-        return "verdicts and deadlines are the same in all modes; the strongest and the weakest are enough"
+        return (
+            "verdicts and deadlines are the same in all modes; the strongest and the weakest "
+            "are enough"
+        )
     return ""
 
 
@@ -196,7 +236,9 @@ def test_there_are_enough_attacks_of_different_names() -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name.replace(" ", "_"))
-def test_an_attack_gets_the_right_verdict_in_time(attack: Attack, mode: tuple[str, ...], siege: Siege) -> None:
+def test_an_attack_gets_the_right_verdict_in_time(
+    attack: Attack, mode: tuple[str, ...], siege: Siege
+) -> None:
     if reason := skipped(attack, mode):
         pytest.skip(reason)
     result = siege.results[attack.name]

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.sandbox.confined import plain
 
@@ -23,10 +22,17 @@ SIMPLE = (
     | st.fractions()
     | st.decimals(allow_nan=False)
 )
-HASHABLE = st.recursive(SIMPLE, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=5)
+HASHABLE = st.recursive(
+    SIMPLE, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=5
+)
 VALUES = st.recursive(
     HASHABLE,
-    lambda inner: st.lists(inner) | st.tuples(inner) | st.sets(HASHABLE, max_size=3) | st.dictionaries(HASHABLE, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner)
+        | st.sets(HASHABLE, max_size=3)
+        | st.dictionaries(HASHABLE, inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -96,7 +102,9 @@ def test_views_and_iterators_keep_what_they_yield() -> None:
     assert travel(iter([1])) != [1]
 
 
-@pytest.mark.parametrize("value", [object(), len, deque([1]), int, {}.values(), (x for x in iter(int, 1))])
+@pytest.mark.parametrize(
+    "value", [object(), len, deque([1]), int, {}.values(), (x for x in iter(int, 1))]
+)
 def test_anything_else_equals_nothing(value: Any) -> None:
     arrived = travel([value])[0]
     assert isinstance(arrived, plain.Opaque)
@@ -107,7 +115,18 @@ def test_an_opaque_object_keeps_its_truth() -> None:
     assert travel(deque([1])) and not travel(deque())
 
 
-@pytest.mark.parametrize("data", [{}, {"a": 1, "b": 2}, {"nope": [1]}, {"set": [[1]]}, {"int": "x"}, {"dict": [1]}, {"Decimal": ["x"]}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"a": 1, "b": 2},
+        {"nope": [1]},
+        {"set": [[1]]},
+        {"int": "x"},
+        {"dict": [1]},
+        {"Decimal": ["x"]},
+    ],
+)
 def test_data_that_no_encoder_sends_are_refused(data: Any) -> None:
     with pytest.raises(Exception):  # noqa: B017 - the tester takes any of them for a failure of the program
         plain.decode(data)

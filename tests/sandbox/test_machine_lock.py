@@ -75,7 +75,8 @@ def test_a_stream_of_others_does_not_keep_the_one_who_wants_to_be_alone_waiting(
 def test_other_processes_wait_too_and_a_dead_one_holds_nobody_up(ending: str) -> None:
     script = (
         "import os, sys, time\nfrom pipeline.sandbox import machine_lock\n"
-        f"with machine_lock.turn(alone=True):\n    print('in', flush=True)\n    time.sleep(0.3)\n    {ending}"
+        "with machine_lock.turn(alone=True):\n    print('in', flush=True)\n    "
+        f"time.sleep(0.3)\n    {ending}"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -92,7 +93,9 @@ def test_a_name_that_somebody_took_costs_no_turn(tmp_path: Path) -> None:
         pass
 
 
-def test_the_lock_of_another_user_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_another_user_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = os.getuid() + 1  # so that files of this user are another's
     monkeypatch.setattr(machine_lock.os, "getuid", lambda: other)
     held = [(tmp_path / f"datesweep-{other}.{name}").open("w") for name in ("gate", "room")]

@@ -1,4 +1,6 @@
-"""Scoring while generation runs: the run folder ends the same, and what was scored early is not scored again."""
+"""Scoring while generation runs: the run folder ends the same, and what was scored early is not
+scored again.
+"""
 
 import shutil
 import time
@@ -35,7 +37,10 @@ def scored_early(run: Run, spec: SweepSpec) -> dict[str, Path]:
         assert len(scorer.running) <= 1, "no more tasks than cores are kept for them"
         time.sleep(0.05)
         scorer.step({node.node_id: 1})
-    return {str(path.relative_to(run.folder)): Path(path) for path in (run.folder / "early").rglob("*.parquet")}
+    return {
+        str(path.relative_to(run.folder)): Path(path)
+        for path in (run.folder / "early").rglob("*.parquet")
+    }
 
 
 def files_of(run: Run) -> dict[str, bytes]:
@@ -50,7 +55,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(unscored: Run, simulated_spec: SweepSpec) -> None:
+def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(
+    unscored: Run, simulated_spec: SweepSpec
+) -> None:
     last = unscored.completion_path("simulated", max(unscored.shard_sizes()))
     aside = Path(str(last)).rename(unscored.folder / "aside")
     scorer = early.Scorer(unscored, simulated_spec)
@@ -61,12 +68,20 @@ def test_texts_are_scored_as_their_shards_appear_and_labels_are_not(unscored: Ru
     aside.rename(last)
     queue.read_new(time.monotonic() + 60)
     assert queue.shards == []
-    completions = unscored.completions().filter(pl.col("task") == queue.task.name).select("item_id", "output_id").unique().collect()
+    completions = (
+        unscored.completions()
+        .filter(pl.col("task") == queue.task.name)
+        .select("item_id", "output_id")
+        .unique()
+        .collect()
+    )
     key = ["item_id", "output_id"]
     assert queue.waiting.select(key).sort(key).equals(completions.sort(key))
 
 
-def test_no_core_of_an_engine_is_used(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_core_of_an_engine_is_used(
+    unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scorer = early.Scorer(unscored, simulated_spec)
     monkeypatch.setattr(early, "_Queue", None)
     assert scorer.step({}) == scorer.step({"node": 0}) == ""
@@ -96,16 +111,28 @@ def test_the_run_ends_the_same_and_early_scores_are_taken_from_there(
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_what_was_scored_early_is_not_scored_early_again_after_a_restart(unscored: Run, simulated_spec: SweepSpec) -> None:
-    before = {name: path.stat().st_mtime_ns for name, path in scored_early(unscored, simulated_spec).items()}
-    after = {name: path.stat().st_mtime_ns for name, path in scored_early(unscored, simulated_spec).items()}
+def test_what_was_scored_early_is_not_scored_early_again_after_a_restart(
+    unscored: Run, simulated_spec: SweepSpec
+) -> None:
+    before = {
+        name: path.stat().st_mtime_ns
+        for name, path in scored_early(unscored, simulated_spec).items()
+    }
+    after = {
+        name: path.stat().st_mtime_ns
+        for name, path in scored_early(unscored, simulated_spec).items()
+    }
     assert after.items() >= before.items()
-    new = pl.concat([pl.read_parquet(unscored.folder / name) for name in after]).select("task", "item_id", "output_id", "metric")
+    new = pl.concat([pl.read_parquet(unscored.folder / name) for name in after]).select(
+        "task", "item_id", "output_id", "metric"
+    )
     assert not new.is_duplicated().any()
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_goes_wrong_here_stops_the_engines(
+    unscored: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -114,11 +141,15 @@ def test_nothing_that_goes_wrong_here_stops_the_engines(unscored: Run, simulated
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_what_ran_out_of_time_beside_the_engines_is_scored_again(unscored: Run, simulated_spec: SweepSpec) -> None:
+def test_what_ran_out_of_time_beside_the_engines_is_scored_again(
+    unscored: Run, simulated_spec: SweepSpec
+) -> None:
     [path, *_] = sorted(scored_early(unscored, simulated_spec).values())
     rows = pl.read_parquet(path)
     late = rows["output_id"][0]
-    rows.with_columns(status=pl.when(pl.col("output_id") == late).then(pl.lit("timeout")).otherwise("status")).write_parquet(path)
+    rows.with_columns(
+        status=pl.when(pl.col("output_id") == late).then(pl.lit("timeout")).otherwise("status")
+    ).write_parquet(path)
     [task] = [t for t in simulated_spec.tasks if t.name == rows["task"][0]]
     known = early.Known(unscored).rows("simulated", task)
     assert late in rows["output_id"]

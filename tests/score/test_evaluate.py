@@ -1,4 +1,6 @@
-"""What a worker does with a chunk: scores, bad outputs that stand alone, and sums that equal a recount."""
+"""What a worker does with a chunk: scores, bad outputs that stand alone, and sums that equal a
+recount.
+"""
 
 import numpy as np
 import polars as pl
@@ -37,7 +39,9 @@ def breaking(on: set[str], error: Exception) -> object:
     return extract
 
 
-def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
     found = evaluate.scores(outputs.rows, items, signed("ece", "accuracy"))
     assert found.schema == tables.schema(Score)
@@ -46,7 +50,9 @@ def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(simula
         mine = found.filter(metric=name)
         assert mine.select(tables.OUTPUT_KEY).equals(outputs.rows.select(tables.OUTPUT_KEY))
         assert mine["signature"].unique().to_list() == [metrics.get(name).signature()]
-        assert mine["extraction_version"].unique().to_list() == [tasks.get("mmlu").extraction_version]
+        assert mine["extraction_version"].unique().to_list() == [
+            tasks.get("mmlu").extraction_version
+        ]
 
 
 @pytest.mark.parametrize("num_bad", [1, 2, 3])
@@ -56,7 +62,9 @@ def test_an_output_on_which_extraction_breaks_is_the_only_one_that_fails(
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
     whole = evaluate.scores(outputs.rows, items, signed("accuracy"))
     bad = set(outputs.rows["text"].unique(maintain_order=True)[:num_bad])
-    monkeypatch.setattr(type(tasks.get("gsm8k")), "extract", breaking(bad, RuntimeError("a bug\nsecond line")))
+    monkeypatch.setattr(
+        type(tasks.get("gsm8k")), "extract", breaking(bad, RuntimeError("a bug\nsecond line"))
+    )
     found = evaluate.scores(outputs.rows, items, signed("accuracy"))
     is_bad = outputs.rows["text"].is_in(list(bad))
     assert found.filter(~is_bad).equals(whole.filter(~is_bad))
@@ -66,46 +74,66 @@ def test_an_output_on_which_extraction_breaks_is_the_only_one_that_fails(
     assert failed["stats"].is_null().all()
 
 
-def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
     is_first = pl.row_index() == 0
-    spoilt = outputs.rows.with_columns(label_logprobs=pl.when(is_first).then([float("nan")] * 4).otherwise("label_logprobs"))
-    whole, found = (evaluate.scores(rows, items, signed("accuracy", "ece")) for rows in (outputs.rows, spoilt))
+    spoilt = outputs.rows.with_columns(
+        label_logprobs=pl.when(is_first).then([float("nan")] * 4).otherwise("label_logprobs")
+    )
+    whole, found = (
+        evaluate.scores(rows, items, signed("accuracy", "ece")) for rows in (outputs.rows, spoilt)
+    )
     assert found.filter(metric="ece")[1:].equals(whole.filter(metric="ece")[1:])
     assert found.filter(metric="accuracy")[1:].equals(whole.filter(metric="accuracy")[1:])
     assert found.filter(metric="ece")["status"][0] == "failed"
     assert DataError.__name__ in found.filter(metric="ece")["detail"][0]
 
 
-def test_a_metric_that_does_not_fit_the_task_is_no_fault_of_an_output(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_a_metric_that_does_not_fit_the_task_is_no_fault_of_an_output(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
     with pytest.raises(ConfigError, match="ece"):
         evaluate.scores(outputs.rows, items, signed("ece"))
 
 
 @pytest.mark.parametrize("name", ["mmlu", "gsm8k", "wmt16_en_de"])
-def test_sums_are_those_of_a_recount_from_the_rows(simulated_run: Run, simulated_spec: SweepSpec, name: str) -> None:
+def test_sums_are_those_of_a_recount_from_the_rows(
+    simulated_run: Run, simulated_spec: SweepSpec, name: str
+) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, name)
     names = tasks.get(name).metrics
     scored = evaluate.scores(outputs.rows, items, signed(*names))
     failed = pl.row_index() == 1
     scored = scored.with_columns(
-        status=pl.when(failed).then(pl.lit("failed")).otherwise("status"), stats=pl.when(failed).then(None).otherwise("stats")
+        status=pl.when(failed).then(pl.lit("failed")).otherwise("status"),
+        stats=pl.when(failed).then(None).otherwise("stats"),
     )
     found = evaluate.sums(scored, outputs)
     assert found.schema == tables.schema(PartialSum)
-    rows = simulated_run.completions().filter(pl.col("task") == name).collect().join(scored, on=tables.OUTPUT_KEY, how="left")
+    rows = (
+        simulated_run.completions()
+        .filter(pl.col("task") == name)
+        .collect()
+        .join(scored, on=tables.OUTPUT_KEY, how="left")
+    )
     for (variant, replicate, metric), mine in rows.group_by("variant", "replicate", "metric"):
         [row] = found.filter(variant=variant, replicate=replicate, metric=metric).to_dicts()
         for status in ("scored", "no_answer", "failed", "timeout"):
             assert row[f"num_{status}"] == mine.filter(status=status).height
         stats = mine["stats"].drop_nulls().to_list()
         width = len(metrics.get(str(metric)).stat_names)
-        np.testing.assert_allclose(row["sums"], np.sum(stats, axis=0) if stats else np.zeros(width), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            row["sums"], np.sum(stats, axis=0) if stats else np.zeros(width), rtol=0, atol=1e-12
+        )
     assert found.height == rows.select("variant", "replicate", "metric").n_unique()
 
 
-def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "wmt16_en_de")
     found = evaluate.failed(outputs.rows[:2], items, signed("bleu", "chrf"), "ended its worker")
     assert found.schema == tables.schema(Score)
@@ -116,9 +144,14 @@ def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(simulated_ru
 
 
 def test_naming_the_metrics_of_the_task_changes_nothing(simulated_run: Run) -> None:
-    items, named = simulated_run.plan_table("items").filter(task="mmlu"), TaskSpec(name="mmlu", metrics=["accuracy", "ece"])
+    items, named = (
+        simulated_run.plan_table("items").filter(task="mmlu"),
+        TaskSpec(name="mmlu", metrics=["accuracy", "ece"]),
+    )
     assert distinct.how_scored(named, items) == distinct.how_scored(TaskSpec(name="mmlu"), items)
-    assert distinct.how_scored(TaskSpec(name="mmlu", metrics=["accuracy"]), items) != distinct.how_scored(named, items)
+    assert distinct.how_scored(
+        TaskSpec(name="mmlu", metrics=["accuracy"]), items
+    ) != distinct.how_scored(named, items)
 
 
 def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_run: Run) -> None:
@@ -126,7 +159,12 @@ def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_ru
     two = items.with_columns(references=pl.concat_list("references", "references"))
     assert "nrefs:1|" in distinct.signatures(TaskSpec(name="wmt16_en_de"), items)["bleu"]
     assert "nrefs:2|" in distinct.signatures(TaskSpec(name="wmt16_en_de"), two)["bleu"]
-    assert "nrefs:var|" in distinct.signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))["bleu"]
+    assert (
+        "nrefs:var|"
+        in distinct.signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))[
+            "bleu"
+        ]
+    )
 
 
 def test_where_everything_breaks_the_machine_is_to_blame_and_not_each_row() -> None:
@@ -137,7 +175,9 @@ def test_where_everything_breaks_the_machine_is_to_blame_and_not_each_row() -> N
         calls += 1
         raise OSError("no memory")
 
-    found = evaluate.halving(broken, rows, lambda part, error: part.with_columns(cause=pl.lit(str(error))), 4)
+    found = evaluate.halving(
+        broken, rows, lambda part, error: part.with_columns(cause=pl.lit(str(error))), 4
+    )
     assert found["row"].to_list() == list(range(1000))
     assert found["cause"].unique().to_list() == ["no memory"]
     assert calls < 40

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, metrics, score, tasks
-from pipeline import sweep as stages
+from pipeline import cluster, metrics, score, sweep as stages, tasks
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError, StoreError
 from pipeline.core.progress import Reporter
@@ -21,9 +20,13 @@ from pipeline.store.run_folder import Run
 
 
 def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
-    """All outputs that are scored for one task, in the order of their chunks, with their items' columns."""
+    """All outputs that are scored for one task, in the order of their chunks, with their items'
+    columns.
+    """
     cut = [c for c in distinct.chunks(run, spec) if c.task.name == name]
-    return pl.concat([part.rows for _, part in distinct.with_outputs(run, cut)]).join(run.plan_table("items"), on=["task", "item_id"])
+    return pl.concat([part.rows for _, part in distinct.with_outputs(run, cut)]).join(
+        run.plan_table("items"), on=["task", "item_id"]
+    )
 
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
@@ -35,29 +38,41 @@ def copied(simulated_run: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-def test_each_distinct_output_has_one_score_per_metric(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_each_distinct_output_has_one_score_per_metric(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     scores = simulated_run.scores().collect()
     assert scores.schema == tables.schema(Score)
     outputs = simulated_run.completions().select(tables.OUTPUT_KEY).unique().collect()
     for task in simulated_spec.tasks:
         for name in tasks.get(task.name, task.style).metrics:
             mine = scores.filter(task=task.name, metric=name).select(tables.OUTPUT_KEY)
-            assert mine.sort(tables.OUTPUT_KEY).equals(outputs.filter(task=task.name).sort(tables.OUTPUT_KEY))
+            assert mine.sort(tables.OUTPUT_KEY).equals(
+                outputs.filter(task=task.name).sort(tables.OUTPUT_KEY)
+            )
 
 
-def test_outputs_that_repeat_over_dates_are_scored_once(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_outputs_that_repeat_over_dates_are_scored_once(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     num_completions = simulated_run.completions().filter(pl.col("task") == "gsm8k").collect().height
     assert outputs_of(simulated_run, simulated_spec, "gsm8k").height < num_completions / 3
 
 
-def test_a_score_is_what_task_and_metric_say_of_the_output(simulated_run: Run, simulated_spec: SweepSpec) -> None:
+def test_a_score_is_what_task_and_metric_say_of_the_output(
+    simulated_run: Run, simulated_spec: SweepSpec
+) -> None:
     outputs = outputs_of(simulated_run, simulated_spec, "gsm8k")
     scores = simulated_run.scores().filter(pl.col("task") == "gsm8k").collect()
     for row in outputs.iter_rows(named=True):
-        [item] = tables.to_records(tasks.Item, outputs.filter(output_id=row["output_id"], item_id=row["item_id"]))
+        [item] = tables.to_records(
+            tasks.Item, outputs.filter(output_id=row["output_id"], item_id=row["item_id"])
+        )
         answer = tasks.get("gsm8k").extract(item, row["text"])
         expected = metrics.get("accuracy").segment(item, answer)
-        stored = scores.filter(item_id=row["item_id"], output_id=row["output_id"]).row(0, named=True)
+        stored = scores.filter(item_id=row["item_id"], output_id=row["output_id"]).row(
+            0, named=True
+        )
         assert (stored["answer"], stored["rule"], stored["status"], stored["stats"]) == (
             answer.answer,
             answer.rule,
@@ -66,7 +81,9 @@ def test_a_score_is_what_task_and_metric_say_of_the_output(simulated_run: Run, s
         )
 
 
-def test_scored_chunks_are_kept_and_lost_ones_made_again_to_the_same_bytes(copied: Run, simulated_spec: SweepSpec) -> None:
+def test_scored_chunks_are_kept_and_lost_ones_made_again_to_the_same_bytes(
+    copied: Run, simulated_spec: SweepSpec
+) -> None:
     files = sorted((copied.folder / "scores").rglob("*.parquet"))
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
     files[0].unlink()
@@ -75,7 +92,9 @@ def test_scored_chunks_are_kept_and_lost_ones_made_again_to_the_same_bytes(copie
     assert all(p.stat().st_mtime_ns == before[p][1] for p in files[1:])
 
 
-def test_rows_on_which_our_machinery_failed_get_another_chance(copied: Run, simulated_spec: SweepSpec) -> None:
+def test_rows_on_which_our_machinery_failed_get_another_chance(
+    copied: Run, simulated_spec: SweepSpec
+) -> None:
     [path] = (copied.folder / "scores").glob("*/gsm8k.zero_shot/*.parquet")
     before = path.read_bytes()
     pl.read_parquet(path).with_columns(status=pl.lit("failed")).write_parquet(path)
@@ -84,7 +103,9 @@ def test_rows_on_which_our_machinery_failed_get_another_chance(copied: Run, simu
     assert path.read_bytes() == before
 
 
-def test_nothing_is_started_when_all_is_scored(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_started_when_all_is_scored(
+    copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "session", None)
     score.score(copied, simulated_spec, Reporter())
 
@@ -103,8 +124,12 @@ def test_a_newer_task_is_scored_anew_and_old_scores_are_dropped(
 def test_other_outputs_are_scored_anew(copied: Run, simulated_spec: SweepSpec) -> None:
     before = {p.name for p in (copied.folder / "scores").rglob("*.parquet")}
     path = copied.completion_path("simulated", 0)
-    first = (pl.col("task") == pl.col("task").first()) & (pl.col("item_id") == pl.col("item_id").first())
-    pl.read_parquet(path).with_columns(output_id=pl.when(first).then(pl.lit("0123456789abcdef")).otherwise("output_id")).write_parquet(path)
+    first = (pl.col("task") == pl.col("task").first()) & (
+        pl.col("item_id") == pl.col("item_id").first()
+    )
+    pl.read_parquet(path).with_columns(
+        output_id=pl.when(first).then(pl.lit("0123456789abcdef")).otherwise("output_id")
+    ).write_parquet(path)
     score.score(copied, simulated_spec, Reporter())
     assert len({p.name for p in (copied.folder / "scores").rglob("*.parquet")} - before) == 1
     assert copied.scores().filter(pl.col("output_id") == "0123456789abcdef").collect().height > 0
@@ -112,7 +137,9 @@ def test_other_outputs_are_scored_anew(copied: Run, simulated_spec: SweepSpec) -
 
 def test_an_unfinished_generation_is_not_scored(copied: Run, simulated_spec: SweepSpec) -> None:
     copied.completion_path("simulated", 2).unlink()
-    with pytest.raises(StoreError, match=r"simulated: 1 of \d+ shards missing; run `datesweep generate"):
+    with pytest.raises(
+        StoreError, match=r"simulated: 1 of \d+ shards missing; run `datesweep generate"
+    ):
         score.score(copied, simulated_spec, Reporter())
 
 
@@ -122,7 +149,9 @@ def test_code_is_not_run_without_consent(copied: Run, simulated_spec: SweepSpec)
         score.score(copied, spec, Reporter())
 
 
-def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_kills_its_workers_fails_alone(
+    copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = copied.scores().filter(pl.col("task") == "gsm8k").collect()
     deadly = before.filter(pl.col("output_id").is_unique())["output_id"][0]
 
@@ -151,33 +180,50 @@ def test_an_output_that_kills_its_workers_fails_alone(copied: Run, simulated_spe
     assert score.progress(copied, simulated_spec) == (2, 3), "it gets another chance"
 
 
-def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(copied: Run, simulated_spec: SweepSpec) -> None:
-    completions = {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")}
+def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(
+    copied: Run, simulated_spec: SweepSpec
+) -> None:
+    completions = {
+        path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")
+    }
     chosen = stages.with_metrics(copied, simulated_spec, ["accuracy", "chrf"])
     assert [task.metrics for task in chosen.tasks] == [["accuracy"], ["accuracy"], ["chrf"]]
     score.score(copied, chosen, Reporter())
-    assert {path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")} == completions
+    assert {
+        path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")
+    } == completions
     found = copied.scores().select("task", "metric").unique().sort("task").collect().rows()
     assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("wmt16_en_de", "chrf")]
     stages.make_plan(copied, simulated_spec, Reporter())
-    assert stages.as_judged(copied, simulated_spec).tasks == chosen.tasks, "the choice outlives a `run` of the same sweep file"
+    assert stages.as_judged(copied, simulated_spec).tasks == chosen.tasks, (
+        "the choice outlives a `run` of the same sweep file"
+    )
     assert copied.sums().select("metric").unique().collect().height == 2
     assert stages.spec_of(copied).tasks == chosen.tasks, "later stages and `status` know of it"
     stages.analyse(copied, chosen, Reporter())
     assert copied.tables()["by_date"]["metric"].unique().sort().to_list() == ["accuracy", "chrf"]
 
 
-def test_metrics_that_no_task_can_be_judged_by_are_refused(copied: Run, simulated_spec: SweepSpec) -> None:
+def test_metrics_that_no_task_can_be_judged_by_are_refused(
+    copied: Run, simulated_spec: SweepSpec
+) -> None:
     with pytest.raises(ConfigError, match=r"no task .* can be judged by pass_at_1"):
         stages.with_metrics(copied, simulated_spec, ["accuracy", "pass_at_1"])
-    with pytest.raises(ConfigError, match=r"wmt16_en_de.zero_shot can be judged by none of accuracy; also name one of bleu, chrf"):
+    with pytest.raises(
+        ConfigError,
+        match=r"wmt16_en_de.zero_shot can be judged by none of accuracy; also name one of bleu, chrf",
+    ):
         stages.with_metrics(copied, simulated_spec, ["accuracy"])
 
 
 def test_a_worker_that_dies_once_costs_nothing(
     copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    before = {path: path.read_bytes() for part in ("scores", "sums") for path in (copied.folder / part).rglob("*.parquet")}
+    before = {
+        path: path.read_bytes()
+        for part in ("scores", "sums")
+        for path in (copied.folder / part).rglob("*.parquet")
+    }
     died = tmp_path / "died"
 
     def score_chunk(work: score.Work) -> None:
@@ -209,16 +255,26 @@ def test_only_what_failed_is_scored_again(copied: Run, simulated_spec: SweepSpec
     score.score(copied, simulated_spec, Reporter())
     after = pl.read_parquet(path)
     assert after.drop("detail").equals(rows.drop("detail"))
-    assert after["detail"].to_list() == ["kept as it was" if i != 1 else "" for i in range(rows.height)]
+    assert after["detail"].to_list() == [
+        "kept as it was" if i != 1 else "" for i in range(rows.height)
+    ]
 
 
-def test_tables_are_not_made_of_sums_of_other_scores(copied: Run, simulated_spec: SweepSpec) -> None:
+def test_tables_are_not_made_of_sums_of_other_scores(
+    copied: Run, simulated_spec: SweepSpec
+) -> None:
     [path] = (copied.folder / "sums").glob("*/gsm8k.zero_shot/*.parquet")
-    pl.read_parquet(path).with_columns(sums=pl.col("sums").list.eval(pl.element() + 1)).write_parquet(path)
-    with pytest.raises(StoreError, match=r"sums of scores differ .* Delete the folder `sums` and score again"):
+    pl.read_parquet(path).with_columns(
+        sums=pl.col("sums").list.eval(pl.element() + 1)
+    ).write_parquet(path)
+    with pytest.raises(
+        StoreError, match=r"sums of scores differ .* Delete the folder `sums` and score again"
+    ):
         stages.analyse(copied, simulated_spec, Reporter())
     rows = pl.read_parquet(path)
-    rows.with_columns(sums=pl.col("sums").list.eval(pl.element() - 1), num_scored=pl.col("num_scored") + 1).write_parquet(path)
+    rows.with_columns(
+        sums=pl.col("sums").list.eval(pl.element() - 1), num_scored=pl.col("num_scored") + 1
+    ).write_parquet(path)
     with pytest.raises(StoreError, match="sums of scores differ"):
         stages.analyse(copied, simulated_spec, Reporter())
 

@@ -12,10 +12,16 @@ from tests.settings.test_load import GOOD, write
 
 def test_narrowing_keeps_what_it_narrowed(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD + "limit = 5\n"))
-    narrowed = settings.narrow(spec, limit=9, days="2024-03-01..2024-03-03", models=None, tasks="mmlu")
+    narrowed = settings.narrow(
+        spec, limit=9, days="2024-03-01..2024-03-03", models=None, tasks="mmlu"
+    )
     assert narrowed.tasks[0].limit == 5, "a limit never widens a sweep"
     assert narrowed.calendar.days() == [datetime.date(2024, 3, d) for d in (1, 2, 3)]
-    assert narrowed.narrowing == {"--limit": "9", "--dates": "2024-03-01..2024-03-03", "--tasks": "mmlu"}
+    assert narrowed.narrowing == {
+        "--limit": "9",
+        "--dates": "2024-03-01..2024-03-03",
+        "--tasks": "mmlu",
+    }
 
 
 def test_a_number_of_dates_is_spread_over_the_calendar(tmp_path: Path) -> None:
@@ -36,7 +42,9 @@ def test_a_number_of_dates_is_spread_over_the_calendar(tmp_path: Path) -> None:
         ("tasks", "gsm8k", r"as this sweep has them: mmlu\.zero_shot"),
     ],
 )
-def test_narrowing_to_what_is_not_there_is_refused(tmp_path: Path, option: str, value: object, word: str) -> None:
+def test_narrowing_to_what_is_not_there_is_refused(
+    tmp_path: Path, option: str, value: object, word: str
+) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     with pytest.raises(ConfigError, match=word):
         settings.narrow(spec, **{option: value})  # type: ignore[arg-type]
@@ -54,7 +62,10 @@ def test_a_sweep_can_be_asked_of_another_model(tmp_path: Path) -> None:
     assert model.name == "smollm2-135m-instruct"
     path = tmp_path / "mine.toml"
     path.write_text('name = "mine"\ntitle = "m"\nlicence = "x"\n[weights]\nhub = "a/b"\n')
-    assert [m.name for m in settings.narrow(spec, models=f"simulated,{path}").models] == ["simulated", "mine"]
+    assert [m.name for m in settings.narrow(spec, models=f"simulated,{path}").models] == [
+        "simulated",
+        "mine",
+    ]
 
 
 def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -80,7 +91,11 @@ def test_a_chosen_day_is_asked_in_every_year_of_the_sweep(tmp_path: Path) -> Non
 def test_an_engine_setting_gets_a_name_of_its_own_unless_it_is_given_one(tmp_path: Path) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     engine = settings.set_engine(spec, "max_num_seqs=4, dtype=float16").engine
-    assert (engine.max_num_seqs, engine.dtype, engine.name) == (4, "float16", "max_num_seqs-4-dtype-float16")
+    assert (engine.max_num_seqs, engine.dtype, engine.name) == (
+        4,
+        "float16",
+        "max_num_seqs-4-dtype-float16",
+    )
     assert settings.set_engine(spec, "name=a100").engine.name == "a100"
     assert settings.set_engine(spec, None) is spec
 
@@ -92,8 +107,13 @@ def test_settings_that_change_no_result_leave_the_name(tmp_path: Path) -> None:
     assert settings.set_engine(spec, "replicas=2,dtype=float16").engine.name == "dtype-float16"
 
 
-@pytest.mark.parametrize(("given", "name"), [("4", "4"), ("2024-01-05", "2024-01-05"), ('"4"', "4"), ("true", "true"), ("1.50", "1.50")])
-def test_an_engine_name_is_text_whatever_it_looks_like(tmp_path: Path, given: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("4", "4"), ("2024-01-05", "2024-01-05"), ('"4"', "4"), ("true", "true"), ("1.50", "1.50")],
+)
+def test_an_engine_name_is_text_whatever_it_looks_like(
+    tmp_path: Path, given: str, name: str
+) -> None:
     spec = settings.load_sweep(write(tmp_path, GOOD))
     assert settings.set_engine(spec, f"name={given},max_num_seqs=4").engine.name == name
 

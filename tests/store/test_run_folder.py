@@ -12,11 +12,9 @@ import polars as pl
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from pipeline import generate, score, store
-from pipeline import sweep as stages
+from pipeline import generate, score, store, sweep as stages
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
 from pipeline.settings.schema import SweepSpec
@@ -26,7 +24,9 @@ from pipeline.store.run_folder import Run
 
 JSON = st.recursive(
     st.integers() | st.text(max_size=5) | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
 )
 
 
@@ -40,7 +40,9 @@ def test_fingerprints_agree_exactly_when_no_difference_is_listed(a: object, b: o
 
 
 def _missing(value: object) -> bool:
-    """Whether a value holds nothing but absent things, which a list of differences cannot tell from no key at all."""
+    """Whether a value holds nothing but absent things, which a list of differences cannot tell from
+    no key at all.
+    """
     if isinstance(value, dict):
         return any(_missing(v) for v in value.values()) or not value
     if isinstance(value, list):
@@ -65,7 +67,9 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
 
 def test_equal_frames_are_equal_files(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        store.write_parquet(pl.DataFrame({"x": [1, 2], "y": ["a", None], "z": [[1.0], []]}), tmp_path / name)
+        store.write_parquet(
+            pl.DataFrame({"x": [1, 2], "y": ["a", None], "z": [[1.0], []]}), tmp_path / name
+        )
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -106,11 +110,14 @@ def test_tables_are_written_as_parquet_and_csv(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.write_table("t", pl.DataFrame({"a": [1.5, None], "b": [[1], [2]], "c": ["x", "y"]}))
     assert run.tables()["t"]["a"].to_list() == [1.5, None]
-    assert (tmp_path / "tables" / "t.csv").read_text() == "a,c\n1.500000,x\n,y\n", "list columns are for parquet alone"
+    assert (tmp_path / "tables" / "t.csv").read_text() == "a,c\n1.500000,x\n,y\n", (
+        "list columns are for parquet alone"
+    )
 
 
 KINDS = ("path", "file", "memory")
-"""A run folder as a local path, a URL that other processes can read too, and a URL that Polars cannot read by itself."""
+"""A run folder as a local path, a URL that other processes can read too, and a URL that Polars
+cannot read by itself."""
 
 
 def place_of(kind: str, tmp_path: Path) -> Place:
@@ -139,7 +146,9 @@ def test_a_plan_is_read_back_as_it_was_written(folder: Place) -> None:
     run = Run(folder)
     with run.locked():
         assert not run.claim({"a": 1})
-        run.write_plan({"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": 2}, tables)
+        run.write_plan(
+            {"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": 2}, tables
+        )
     again = Run.open(folder)
     assert again.claim({"a": 1})
     with pytest.raises(StoreError, match="a: was 1, now 2"):
@@ -157,7 +166,9 @@ def test_a_plan_is_read_back_as_it_was_written(folder: Place) -> None:
 def test_completions_are_listed_and_read_in_one_order_wherever_they_are(folder: Place) -> None:
     run, written = Run(folder), [("m-1", 0), ("m", 2), ("m", 10)]
     for model, shard in written:
-        store.write_parquet(pl.DataFrame({"of": [f"{model}/{shard}"]}), run.completion_path(model, shard))
+        store.write_parquet(
+            pl.DataFrame({"of": [f"{model}/{shard}"]}), run.completion_path(model, shard)
+        )
     assert run.missing_shards("m", [0, 2, 10, 11]) == [0, 11]
     assert run.missing_shards("other", [0]) == [0]
     assert run.completions("m").collect()["of"].to_list() == ["m/2", "m/10"]
@@ -188,7 +199,9 @@ def test_a_failed_write_leaves_the_old_file_alone(folder: Place) -> None:
     assert [path.name for path in folder.glob("*")] == ["x.json"]
 
 
-def test_an_upload_that_breaks_off_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_that_breaks_off_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def half(self: LocalFileSystem, local: str, path: str) -> None:
         Path(path).write_text("half")
         raise ConnectionResetError("the line went dead")
@@ -208,9 +221,16 @@ def test_a_url_lists_what_a_path_lists(tmp_path: Path, remote: Remote) -> None:
         store.write_json(name, local / name)
         store.write_json(name, remote / name)
     for pattern in ("*", "*.parquet", "*/*.parquet", "a/*", "*/*/*.parquet", "none/*"):
-        expected = sorted(path.relative_to(local).as_posix() for path in local.glob(pattern) if path.is_file())
-        assert sorted(path.url.removeprefix(f"{remote.url}/") for path in remote.glob(pattern)) == expected
-    assert remote / "b" / "c" / "3.parquet" in set(remote.glob("*/*/*.parquet")), "what is listed equals what is named"
+        expected = sorted(
+            path.relative_to(local).as_posix() for path in local.glob(pattern) if path.is_file()
+        )
+        assert (
+            sorted(path.url.removeprefix(f"{remote.url}/") for path in remote.glob(pattern))
+            == expected
+        )
+    assert remote / "b" / "c" / "3.parquet" in set(remote.glob("*/*/*.parquet")), (
+        "what is listed equals what is named"
+    )
 
 
 def test_a_deleted_file_is_gone(remote: Remote) -> None:
@@ -222,7 +242,9 @@ def test_a_deleted_file_is_gone(remote: Remote) -> None:
         (remote / "x.json").read_bytes()
 
 
-def test_a_store_that_does_not_answer_is_an_error_and_not_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_is_an_error_and_not_an_empty_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("no")
 
@@ -250,13 +272,21 @@ def test_a_folder_is_remote_when_it_is_a_url(given: str | Place, kind: type, sho
 
 
 def test_a_url_that_cannot_be_read_says_why() -> None:
-    with pytest.raises(StoreError, match=r"nosuch://bucket/run/manifest\.json: ValueError: Protocol not known: nosuch"):
+    with pytest.raises(
+        StoreError,
+        match=r"nosuch://bucket/run/manifest\.json: ValueError: Protocol not known: nosuch",
+    ):
         Run.open("nosuch://bucket/run")
-    with pytest.raises(StoreError, match=r"memory://empty/run is no run folder \(it has no manifest.json\); `datesweep plan SWEEP`"):
+    with pytest.raises(
+        StoreError,
+        match=r"memory://empty/run is no run folder \(it has no manifest.json\); `datesweep plan SWEEP`",
+    ):
         Run.open("memory://empty/run")
 
 
-def test_logs_of_a_remote_run_are_local_and_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_of_a_remote_run_are_local_and_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DATESWEEP_CACHE", str(tmp_path))
     first, other = Run("s3://bucket/run").logs, Run("s3://other/run").logs
     assert first.is_relative_to(tmp_path) and first == Run("s3://bucket/run/").logs != other
@@ -273,7 +303,10 @@ def _quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_remote_folder_in_use_is_refused_and_then_free(remote: Remote) -> None:
     with Run(remote).locked():
         with (
-            pytest.raises(StoreError, match=rf"another datesweep process \(.*process {os.getpid()}\) is working here"),
+            pytest.raises(
+                StoreError,
+                match=rf"another datesweep process \(.*process {os.getpid()}\) is working here",
+            ),
             Run(remote).locked(),
         ):
             pass
@@ -325,7 +358,9 @@ def test_a_lease_that_was_lost_is_left_to_its_new_holder(remote: Remote) -> None
     assert (remote / ".lease").read_text() == "other, process 2; 00"
 
 
-def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path) -> None:
+def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(
+    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+) -> None:
     run, reporter = Run(f"file://{tmp_path}/run"), Reporter()
     with run.locked():
         stages.make_plan(run, simulated_spec, reporter)
@@ -334,12 +369,20 @@ def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(simulated_run: Run, 
         stages.analyse(run, simulated_spec, reporter)
         page = stages.write_report(run, simulated_spec)
     parts = ("plan", "engines", "completions", "scores", "tables", "manifest.json")
-    assert page.is_file() and files_of(tmp_path / "run", *parts) == files_of(simulated_run.folder, *parts)
-    assert not (tmp_path / "run" / "logs").exists() and list(run.logs.glob("engine-simulated-*.log"))
-    assert score.progress(run, simulated_spec)[0] == score.progress(simulated_run, simulated_spec)[0]
+    assert page.is_file() and files_of(tmp_path / "run", *parts) == files_of(
+        simulated_run.folder, *parts
+    )
+    assert not (tmp_path / "run" / "logs").exists() and list(
+        run.logs.glob("engine-simulated-*.log")
+    )
+    assert (
+        score.progress(run, simulated_spec)[0] == score.progress(simulated_run, simulated_spec)[0]
+    )
     shutil.rmtree(run.logs)
 
 
 def files_of(folder: Path, *parts: str) -> dict[str, bytes]:
-    files = [p for part in parts for p in [folder / part, *(folder / part).rglob("*")] if p.is_file()]
+    files = [
+        p for part in parts for p in [folder / part, *(folder / part).rglob("*")] if p.is_file()
+    ]
     return {str(p.relative_to(folder)): p.read_bytes() for p in files}

@@ -1,4 +1,7 @@
-"""What every task must fulfil. A new file in `pipeline/tasks` is tested here without a line added."""
+"""What every task must fulfil.
+
+A new file in `pipeline/tasks` is tested here without a line added.
+"""
 
 import functools
 import os
@@ -8,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline import metrics, tasks
 from pipeline.core import dates, registry, tables
@@ -22,7 +24,11 @@ from pipeline.tasks._choice import MultipleChoice
 NAMES = registry.names("tasks")
 CASES = [(name, style) for name in NAMES for style in registry.module("tasks", name).TASK.styles]
 SHOT_CASES = [(name, style) for name, style in CASES if tasks.get(name, style).num_shots]
-CHOICE_CASES = [(name, style) for name, style in CASES if issubclass(registry.module("tasks", name).TASK, MultipleChoice)]
+CHOICE_CASES = [
+    (name, style)
+    for name, style in CASES
+    if issubclass(registry.module("tasks", name).TASK, MultipleChoice)
+]
 DEMO = str(Path(__file__).parents[2] / "configs" / "demo")
 DATA = os.environ.get("DATESWEEP_DATA")
 REAL_SIZES = {
@@ -46,7 +52,12 @@ every_task = pytest.mark.parametrize(("name", "style"), CASES)
 every_task_with_shots = pytest.mark.parametrize(("name", "style"), SHOT_CASES)
 every_choice = pytest.mark.parametrize(("name", "style"), CHOICE_CASES)
 every_data = pytest.mark.parametrize(
-    "root", [DEMO, pytest.param(DATA, marks=pytest.mark.skipif(not DATA, reason="DATESWEEP_DATA is not set"))], ids=["demo", "real"]
+    "root",
+    [
+        DEMO,
+        pytest.param(DATA, marks=pytest.mark.skipif(not DATA, reason="DATESWEEP_DATA is not set")),
+    ],
+    ids=["demo", "real"],
 )
 
 
@@ -65,7 +76,9 @@ def _rows(name: str, root: str) -> list[dict[str, object]]:
         pytest.skip("its rows come from a package and are tested as `demo`")
     rows = _read(source, root)
     if rows is None:
-        assert root == DATA, f"configs/demo has no {source.dataset} ({source.config}, {source.split})"
+        assert root == DATA, (
+            f"configs/demo has no {source.dataset} ({source.config}, {source.split})"
+        )
         pytest.skip(f"{source.dataset} ({source.config}, {source.split}) is not in the mirror")
     return rows
 
@@ -77,22 +90,37 @@ def _items(name: str, root: str) -> list[Item]:
 
 @functools.cache
 def _examples(name: str, style: str, root: str) -> list[Item]:
-    """Items for worked examples, from the first of their sources that is in the mirror; none where the style has no shots."""
+    """Items for worked examples, from the first of their sources that is in the mirror.
+
+    None where the style has no shots.
+    """
     task, items = tasks.get(name, style), _items(name, root)
     if not task.num_shots:
         return []
-    rows = next((rows for source in task.example_sources if (rows := _read(source, root)) is not None), None)
+    rows = next(
+        (rows for source in task.example_sources if (rows := _read(source, root)) is not None), None
+    )
     assert rows is not None, f"no rows for the worked examples of {name}"
     return list(task.examples(rows, items))
 
 
 def _prompt(task: tasks.Task, item: Item, root: str, option_order: int = 0) -> tasks.Prompt:
-    return task.prompt(tasks.reordered(item, option_order), task.shots(item, _examples(task.name, task.style, root)))
+    return task.prompt(
+        tasks.reordered(item, option_order),
+        task.shots(item, _examples(task.name, task.style, root)),
+    )
 
 
-def _outputs(task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0) -> pl.DataFrame:
-    """What scoring gets when the model gave `outputs`: texts, or label vectors in which the given label stands out."""
-    vectors = [[-0.1 if label == f" {output}" else -3.0 for label in task.labels(i)] for i, output in zip(items, outputs, strict=True)]
+def _outputs(
+    task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0
+) -> pl.DataFrame:
+    """What scoring gets when the model gave `outputs`: texts, or label vectors in which the given
+    label stands out.
+    """
+    vectors = [
+        [-0.1 if label == f" {output}" else -3.0 for label in task.labels(i)]
+        for i, output in zip(items, outputs, strict=True)
+    ]
     return tables.from_records(Item, items).with_columns(
         option_order=pl.lit(option_order, pl.Int64),
         text=pl.Series(outputs, dtype=pl.String) if task.kind == "text" else pl.lit(""),
@@ -100,8 +128,12 @@ def _outputs(task: tasks.Task, items: list[Item], outputs: list[str], option_ord
     )
 
 
-def _score(task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0) -> dict[str, float]:
-    """The score of each metric of `task` when `outputs` answer `items`, through the same calls as the pipeline's."""
+def _score(
+    task: tasks.Task, items: list[Item], outputs: list[str], option_order: int = 0
+) -> dict[str, float]:
+    """The score of each metric of `task` when `outputs` answer `items`, through the same calls as
+    the pipeline's.
+    """
     frame = _outputs(task, items, outputs, option_order)
     answers = pl.concat([frame, task.answers(frame)], how="horizontal")
     return {name: _combined(metrics.get(name), answers) for name in task.metrics}
@@ -122,7 +154,10 @@ def _few(task: tasks.Task, items: list[Item]) -> list[Item]:
 def _wrong(task: tasks.Task, items: list[Item], gold: list[str]) -> list[str]:
     if task.kind == "text":
         return gold[1:] + gold[:1]
-    return [task.labels(i)[task.labels(i).index(f" {g}") - 1][1:] for i, g in zip(items, gold, strict=True)]
+    return [
+        task.labels(i)[task.labels(i).index(f" {g}") - 1][1:]
+        for i, g in zip(items, gold, strict=True)
+    ]
 
 
 @every_task
@@ -135,9 +170,13 @@ def test_a_task_describes_itself(name: str, style: str) -> None:
     assert min(task.version, task.extraction_version) >= 1
     assert 0 <= task.chance < 100
     for source in (task.source, *task.example_sources):
-        assert all([task.title, source.dataset, source.config, source.split, source.url, source.licence])
+        assert all(
+            [task.title, source.dataset, source.config, source.split, source.url, source.licence]
+        )
     assert bool(task.num_shots) <= bool(task.example_sources)
-    assert task.paper_subset is None or (task.paper_items is not None and task.paper_subset < task.paper_items)
+    assert task.paper_subset is None or (
+        task.paper_items is not None and task.paper_subset < task.paper_items
+    )
 
 
 @every_name
@@ -156,7 +195,10 @@ def test_an_unknown_task_is_an_error_that_names_the_nearest() -> None:
 
 
 def test_an_unknown_style_is_an_error_that_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"task mmlu: style 'fife_shot'.*allowed: zero_shot, five_shot, cot.*did you mean 'five_shot'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"task mmlu: style 'fife_shot'.*allowed: zero_shot, five_shot, cot.*did you mean 'five_shot'",
+    ):
         tasks.get("mmlu", "fife_shot")
 
 
@@ -166,7 +208,9 @@ def test_item_ids_are_unique_and_stable(name: str, root: str) -> None:
     items, task = _items(name, root), tasks.get(name)
     assert len({item.item_id for item in items}) == len(items)
     assert all(item.task == name for item in items)
-    assert list(task.items(_rows(name, root)[:5])) == items[:5]  # an id does not depend on the rows behind
+    assert (
+        list(task.items(_rows(name, root)[:5])) == items[:5]
+    )  # an id does not depend on the rows behind
 
 
 @every_name
@@ -189,7 +233,9 @@ def test_items_survive_a_frame(name: str, root: str) -> None:
 
 @every_data
 @every_task
-def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(name: str, style: str, root: str) -> None:
+def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(
+    name: str, style: str, root: str
+) -> None:
     task = tasks.get(name, style)
     items = _few(task, _items(name, root))
     gold = [task.gold_output(item) for item in items]
@@ -215,12 +261,25 @@ def test_the_gold_output_is_read_as_the_target(name: str, style: str, root: str)
 @every_data
 @every_task
 def test_no_prompt_tells_a_date(name: str, style: str, root: str) -> None:
-    """What a task adds to an item's own texts holds no digit and no month, so the sweep's date is the only one."""
+    """What a task adds to an item's own texts holds no digit and no month, so the sweep's date is
+    the only one.
+    """
     task, month = tasks.get(name, style), re.compile("|".join(dates.MONTHS))
     for item in _few(task, _items(name, root)):
         prompt = _prompt(task, item, root)
-        wording = "\n".join([prompt.system, *(turn for shot in prompt.shots for turn in shot), prompt.user, prompt.prefill])
-        texts = [text for i in (item, *task.shots(item, _examples(name, style, root))) for text in (*i.fields.values(), *i.options)]
+        wording = "\n".join(
+            [
+                prompt.system,
+                *(turn for shot in prompt.shots for turn in shot),
+                prompt.user,
+                prompt.prefill,
+            ]
+        )
+        texts = [
+            text
+            for i in (item, *task.shots(item, _examples(name, style, root)))
+            for text in (*i.fields.values(), *i.options)
+        ]
         for own in sorted(texts, key=len, reverse=True):
             wording = wording.replace(own, "")
         assert not re.search(r"\d", wording) and not month.search(wording), item.item_id
@@ -250,7 +309,9 @@ def test_labels_are_one_for_each_option(name: str, style: str, root: str) -> Non
 
 @every_data
 @every_task_with_shots
-def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(name: str, style: str, root: str) -> None:
+def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(
+    name: str, style: str, root: str
+) -> None:
     task, items = tasks.get(name, style), _items(name, root)
     examples, ids = _examples(name, style, root), {item.item_id for item in items}
     assert not ids & {example.item_id for example in examples}
@@ -262,20 +323,32 @@ def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(name: str
 
 @every_data
 @every_task_with_shots
-def test_a_shot_is_asked_as_the_item_is_and_answered_right(name: str, style: str, root: str) -> None:
+def test_a_shot_is_asked_as_the_item_is_and_answered_right(
+    name: str, style: str, root: str
+) -> None:
     task, item = tasks.get(name, style), _items(name, root)[0]
     prompt, zero_shot = _prompt(task, item, root), tasks.get(name)
-    assert (prompt.user, prompt.prefill) == (zero_shot.prompt(item).user, zero_shot.prompt(item).prefill)
-    for shot, (user, answer) in zip(task.shots(item, _examples(name, style, root)), prompt.shots, strict=True):
+    assert (prompt.user, prompt.prefill) == (
+        zero_shot.prompt(item).user,
+        zero_shot.prompt(item).prefill,
+    )
+    for shot, (user, answer) in zip(
+        task.shots(item, _examples(name, style, root)), prompt.shots, strict=True
+    ):
         assert user == zero_shot.prompt(shot).user
         assert answer == f"{prompt.prefill} {shot.target}"
 
 
 @every_task_with_shots
-def test_too_few_examples_are_an_error_that_tells_where_they_come_from(name: str, style: str) -> None:
+def test_too_few_examples_are_an_error_that_tells_where_they_come_from(
+    name: str, style: str
+) -> None:
     task, item = tasks.get(name, style), _items(name, DEMO)[0]
     shots = task.shots(item, _examples(name, style, DEMO))
-    with pytest.raises(DataError, match=rf"needs {task.num_shots} worked examples, found {len(shots) - 1}; they come from \S+/"):
+    with pytest.raises(
+        DataError,
+        match=rf"needs {task.num_shots} worked examples, found {len(shots) - 1}; they come from \S+/",
+    ):
         task.shots(item, shots[1:])
 
 
@@ -292,11 +365,16 @@ def test_a_prompt_with_another_number_of_shots_is_refused(name: str, style: str)
 def test_an_answer_is_the_published_label_in_whatever_order_options_are_shown(
     name: str, style: str, root: str, option_order: int, choice: int
 ) -> None:
-    """A model that knows one option of every item, wherever it is shown, gets that option's published label."""
+    """A model that knows one option of every item, wherever it is shown, gets that option's
+    published label.
+    """
     task = tasks.get(name, style)
     items = _few(task, _items(name, root))[:40]
     known = [choice % len(item.options) for item in items]
-    shown = ["ABCDE"[tasks.option_permutation(item, option_order).index(k)] for item, k in zip(items, known, strict=True)]
+    shown = [
+        "ABCDE"[tasks.option_permutation(item, option_order).index(k)]
+        for item, k in zip(items, known, strict=True)
+    ]
     outputs = [f"The answer is {label}." for label in shown] if task.kind == "text" else shown
     answers = task.answers(_outputs(task, items, outputs, option_order))
     assert answers["answer"].to_list() == ["ABCDE"[k] for k in known]
@@ -311,24 +389,39 @@ def test_the_target_follows_its_option_in_every_order(name: str, style: str, roo
         changed = [tasks.reordered(item, order) for item in items]
         for item, other in zip(items, changed, strict=True):
             assert sorted(other.options) == sorted(item.options)
-            assert other.options["ABCDE".index(other.target)] == item.options["ABCDE".index(item.target)]
-        assert _score(task, items, [task.gold_output(item) for item in changed], order)["accuracy"] == pytest.approx(100.0)
+            assert (
+                other.options["ABCDE".index(other.target)]
+                == item.options["ABCDE".index(item.target)]
+            )
+        assert _score(task, items, [task.gold_output(item) for item in changed], order)[
+            "accuracy"
+        ] == pytest.approx(100.0)
 
 
 @every_choice
-def test_another_order_changes_the_options_of_a_prompt_and_nothing_else(name: str, style: str) -> None:
+def test_another_order_changes_the_options_of_a_prompt_and_nothing_else(
+    name: str, style: str
+) -> None:
     task, items = tasks.get(name, style), _items(name, DEMO)
     changed = 0
     for item in items:
         published, other = _prompt(task, item, DEMO), _prompt(task, item, DEMO, option_order=1)
         changed += published.user != other.user
-        assert (published.system, published.prefill, published.shots) == (other.system, other.prefill, other.shots)
+        assert (published.system, published.prefill, published.shots) == (
+            other.system,
+            other.prefill,
+            other.shots,
+        )
     assert changed > len(items) / 2
 
 
 @every_task
 @settings(max_examples=60, deadline=None)
-@given(text=st.one_of(st.text(), st.text(alphabet="`#:{}()\\<>/think \nAnswer:0-9A-D=def return'\"\0\r\u2028")))
+@given(
+    text=st.one_of(
+        st.text(), st.text(alphabet="`#:{}()\\<>/think \nAnswer:0-9A-D=def return'\"\0\r\u2028")
+    )
+)
 def test_extraction_takes_any_text(name: str, style: str, text: str) -> None:
     task, item = tasks.get(name, style), _items(name, DEMO)[0]
     found = task.extract(item, text)
@@ -350,7 +443,9 @@ class Read(dict[str, object]):
 
 @every_name
 def test_a_row_without_columns_is_an_error_that_names_task_and_row(name: str) -> None:
-    with pytest.raises(DataError, match=rf"task '{name}', row 1: no column '[\w ]+'; the row has: none"):
+    with pytest.raises(
+        DataError, match=rf"task '{name}', row 1: no column '[\w ]+'; the row has: none"
+    ):
         list(tasks.get(name).items([_rows(name, DEMO)[0], {}]))
 
 
@@ -360,7 +455,9 @@ def test_a_null_in_a_row_is_an_error_that_names_its_column(name: str) -> None:
     list(task.items([row]))
     assert row.names
     for column in row.names:
-        with pytest.raises(DataError, match=rf"task '{name}', row 0, column '{column}': expected .*, found None"):
+        with pytest.raises(
+            DataError, match=rf"task '{name}', row 0, column '{column}': expected .*, found None"
+        ):
             list(task.items([{**row, column: None}]))
 
 
@@ -384,7 +481,9 @@ def test_the_demo_has_five_dev_rows_for_each_subject() -> None:
 
 
 def test_the_demo_solutions_calculate_right() -> None:
-    """Each `<<expression=result>>` is checked by arithmetic on its operands, and the last result is the gold answer."""
+    """Each `<<expression=result>>` is checked by arithmetic on its operands, and the last result is
+    the gold answer.
+    """
     operations = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
     for row, item in zip(_rows("gsm8k", DEMO), _items("gsm8k", DEMO), strict=True):
         for expression, result in re.findall(r"<<([^=>]+)=([^>]+)>>", str(row["answer"])):
@@ -398,7 +497,8 @@ def test_the_demo_solutions_calculate_right() -> None:
 
 def test_the_demos_larger_gpqa_sets_hold_the_smaller_ones() -> None:
     diamond, main, extended = (
-        {str(row["Record ID"]): row for row in sources.rows(_gpqa.subset(f"gpqa_{name}"), DEMO)} for name in ("diamond", "main", "extended")
+        {str(row["Record ID"]): row for row in sources.rows(_gpqa.subset(f"gpqa_{name}"), DEMO)}
+        for name in ("diamond", "main", "extended")
     )
     assert diamond.items() <= main.items() <= extended.items()
 

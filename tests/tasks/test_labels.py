@@ -1,12 +1,14 @@
-"""Which label is read out of a text. Every row is a shape that models write, or its neighbour that must not be taken for a label."""
+"""Which label is read out of a text.
+
+Every row is a shape that models write, or its neighbour that must not be taken for a label.
+"""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline import tasks
 from pipeline.tasks._labels import read_label
@@ -206,7 +208,10 @@ def test_with_ten_options_the_pronoun_is_no_label(text: str, label: str) -> None
 @given(st.integers(2, 26), st.integers(0, 25), st.text())
 def test_a_reasoning_block_never_decides(num_options: int, choice: int, thought: str) -> None:
     letter = tasks.LETTERS[choice % num_options]
-    assert read_label(f"<think>{thought}</think>\nThe answer is {letter}.", num_options).answer == letter
+    assert (
+        read_label(f"<think>{thought}</think>\nThe answer is {letter}.", num_options).answer
+        == letter
+    )
 
 
 PIECES = st.sampled_from(

@@ -1,4 +1,7 @@
-"""Which number is read out of a worked solution. Every row is a way in which a published harness is known to go wrong, or its neighbour."""
+"""Which number is read out of a worked solution.
+
+Every row is a way in which a published harness is known to go wrong, or its neighbour.
+"""
 
 import json
 import os
@@ -7,8 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline import tasks
 from pipeline.core.errors import DataError
@@ -97,12 +99,22 @@ def test_the_statement_of_the_answer_decides(text: str, number: str, rule: str) 
     [
         ("Answer: 4\nWait, that is wrong.\nAnswer: 5", "5"),  # the last statement, not the first
         ("#### 4\n#### 5", "5"),
-        ("Answer: 7\nI wrote it in the format 'Answer: <number>'.", "7"),  # a statement without a number is none
+        (
+            "Answer: 7\nI wrote it in the format 'Answer: <number>'.",
+            "7",
+        ),  # a statement without a number is none
         ("<think>The answer is 9.</think>So it is 4.", "4"),
         ("The answer is 9.</think>Answer: 4", "4"),  # opened by the chat template
         ("analysisIs the answer 9?assistantfinalAnswer: 4", "4"),
-        ("<|channel|>analysis<|message|>9?<|end|><|start|>assistant<|channel|>final<|message|>Answer: 4<|return|>", "4"),
-        ("Question: Tom has 3 pears and buys 4. How many?\nAnswer: 7", "7"),  # the question restated, not invented
+        (
+            "<|channel|>analysis<|message|>9?<|end|><|start|>assistant<|channel|>final<|message|>Answer: "
+            "4<|return|>",
+            "4",
+        ),
+        (
+            "Question: Tom has 3 pears and buys 4. How many?\nAnswer: 7",
+            "7",
+        ),  # the question restated, not invented
         ("Answer: 7\n\nQ: Ann has 5 figs.\nA: 5", "7"),
         ("Answer: 7\nUser: And 8?", "7"),
     ],
@@ -111,7 +123,19 @@ def test_only_the_final_statement_on_the_given_question_counts(text: str, number
     assert read_number(text).answer == number
 
 
-@pytest.mark.parametrize("text", ["", "none", ", . $ - %", "<think>Answer: 9", "x2 and H2O", "\\boxed{}", "Answer: <number>", "..."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "none",
+        ", . $ - %",
+        "<think>Answer: 9",
+        "x2 and H2O",
+        "\\boxed{}",
+        "Answer: <number>",
+        "...",
+    ],
+)
 def test_no_number_is_no_answer(text: str) -> None:
     assert read_number(text) == tasks.NO_ANSWER
 
@@ -146,7 +170,9 @@ def test_what_is_no_single_number_is_none(text: str) -> None:
 
 
 @given(
-    st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9),
+    st.decimals(
+        allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9
+    ),
     st.sampled_from(["{}", "{:,}", "{:f}0"]),
 )
 def test_every_way_to_write_a_number_has_one_form(value: Decimal, style: str) -> None:
@@ -164,7 +190,28 @@ def test_a_reasoning_block_never_decides(number: int, thought: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["Answer:", "####", "\\boxed{", "}", "=", "/", "-", "$", "1", "0", "1,250", ".", "(", ")", "\n", " ", "Question:", "A:", "\\frac{", "x"]
+    [
+        "Answer:",
+        "####",
+        "\\boxed{",
+        "}",
+        "=",
+        "/",
+        "-",
+        "$",
+        "1",
+        "0",
+        "1,250",
+        ".",
+        "(",
+        ")",
+        "\n",
+        " ",
+        "Question:",
+        "A:",
+        "\\frac{",
+        "x",
+    ]
 )
 
 
@@ -175,7 +222,16 @@ def test_any_text_gives_a_canonical_number_or_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\\boxed{" * 20_000, "####" * 50_000, "Answer:" * 20_000, "(" * 100_000, "\n" * 100_000, "9" * 100_000, "1/" * 50_000]
+    "text",
+    [
+        "\\boxed{" * 20_000,
+        "####" * 50_000,
+        "Answer:" * 20_000,
+        "(" * 100_000,
+        "\n" * 100_000,
+        "9" * 100_000,
+        "1/" * 50_000,
+    ],
 )
 @pytest.mark.timeout(20)
 def test_degenerate_outputs_are_read_in_time(text: str) -> None:
@@ -202,11 +258,22 @@ def published() -> tuple[list[str], list[dict[str, object]]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "num_correct"), [("6b_finetuning", 286), ("6b_verification", 515), ("175b_finetuning", 458), ("175b_verification", 742)]
+    ("model", "num_correct"),
+    [
+        ("6b_finetuning", 286),
+        ("6b_verification", 515),
+        ("175b_finetuning", 458),
+        ("175b_verification", 742),
+    ],
 )
-def test_verdicts_agree_with_those_of_people(published: tuple[list[str], list[dict]], model: str, num_correct: int) -> None:
+def test_verdicts_agree_with_those_of_people(
+    published: tuple[list[str], list[dict]], model: str, num_correct: int
+) -> None:
     targets, solutions = published
-    ours = [read_number(s[model]["solution"]).answer == target for s, target in zip(solutions, targets, strict=True)]
+    ours = [
+        read_number(s[model]["solution"]).answer == target
+        for s, target in zip(solutions, targets, strict=True)
+    ]
     assert ours == [s[model]["is_correct"] for s in solutions]
     assert sum(ours) == num_correct
     assert len(ours) == 1319

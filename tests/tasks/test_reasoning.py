@@ -11,7 +11,10 @@ from pipeline.tasks._reasoning import visible
         ("A, I think\n</think>\nB", "\nB"),
         ("<think>\nstill at it, A", ""),
         ("one\r\ntwo\rthree<|im_end|>", "one\ntwo\nthree"),
-        ("<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B", "B"),
+        (
+            "<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B",
+            "B",
+        ),
         ("analysisIs it A? No.assistantfinalB", "B"),
         ("<|channel|>analysis<|message|>It could be A", ""),
         ("analysisWe need A", ""),

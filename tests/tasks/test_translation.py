@@ -1,8 +1,7 @@
 """Which translation is read out of an output."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline import tasks
 from pipeline.core.errors import DataError
@@ -79,8 +78,12 @@ FINNISH, CZECH = "Koira nukkuu.", "Pes spí."
         ("Czech", CZECH, f"The translation of the text into Czech is: {CZECH}"),
     ],
 )
-def test_preambles_in_either_language_are_removed(language: str, translation: str, text: str) -> None:
-    assert read_translation(text, SOURCE, language) == tasks.Answer(answer=translation, rule="preamble")
+def test_preambles_in_either_language_are_removed(
+    language: str, translation: str, text: str
+) -> None:
+    assert read_translation(text, SOURCE, language) == tasks.Answer(
+        answer=translation, rule="preamble"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,8 +101,12 @@ def test_preambles_in_either_language_are_removed(language: str, translation: st
         ("Czech", CZECH, f"‚{CZECH}‘"),
     ],
 )
-def test_the_quotation_marks_of_each_language_are_removed(language: str, translation: str, text: str) -> None:
-    assert read_translation(text, SOURCE, language) == tasks.Answer(answer=translation, rule="quotes")
+def test_the_quotation_marks_of_each_language_are_removed(
+    language: str, translation: str, text: str
+) -> None:
+    assert read_translation(text, SOURCE, language) == tasks.Answer(
+        answer=translation, rule="quotes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,9 @@ def test_the_quotation_marks_of_each_language_are_removed(language: str, transla
         ("Czech", CZECH, "---\nThat is all."),
     ],
 )
-def test_remarks_behind_the_translation_are_removed(language: str, translation: str, remark: str) -> None:
+def test_remarks_behind_the_translation_are_removed(
+    language: str, translation: str, remark: str
+) -> None:
     assert read_translation(f"{translation}\n{remark}", SOURCE, language).answer == translation
 
 
@@ -130,7 +139,9 @@ def test_remarks_behind_the_translation_are_removed(language: str, translation: 
         ("Finnish", "Rooms 5 to 6", "Huoneet 5–6"),
     ],
 )
-def test_what_looks_like_a_preamble_and_is_the_text_stays(language: str, source: str, translation: str) -> None:
+def test_what_looks_like_a_preamble_and_is_the_text_stays(
+    language: str, source: str, translation: str
+) -> None:
     assert read_translation(f" {translation}", source, language).answer == translation
 
 
@@ -143,7 +154,19 @@ def test_a_reference_with_marks_that_its_source_lacks_can_be_given() -> None:
     assert TASK.extract(item, TASK.gold_output(item)).answer == item.target == f"„{GERMAN}“"
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", '""', "```\n```", "Here is the translation:", "<think>Der Hund", "German:", "<end_of_turn>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\n",
+        '""',
+        "```\n```",
+        "Here is the translation:",
+        "<think>Der Hund",
+        "German:",
+        "<end_of_turn>",
+    ],
+)
 def test_an_empty_translation_is_no_answer(text: str) -> None:
     assert read_translation(text, SOURCE, "German") == tasks.NO_ANSWER
 
@@ -179,9 +202,16 @@ def test_the_prompt_is_the_papers() -> None:
 
 
 def test_texts_are_taken_by_language_whatever_their_order() -> None:
-    rows = [{"translation": {"de": GERMAN, "en": SOURCE}}, {"translation": {"en": SOURCE, "de": GERMAN}}]
+    rows = [
+        {"translation": {"de": GERMAN, "en": SOURCE}},
+        {"translation": {"en": SOURCE, "de": GERMAN}},
+    ]
     first, second = TASK.items(rows)
-    assert (first.fields, first.target) == (second.fields, second.target) == ({"source": SOURCE}, GERMAN)
+    assert (
+        (first.fields, first.target)
+        == (second.fields, second.target)
+        == ({"source": SOURCE}, GERMAN)
+    )
 
 
 def test_equal_sources_are_different_items() -> None:
@@ -198,7 +228,9 @@ def test_equal_sources_are_different_items() -> None:
         ("wmt14_en_cs", {"cs": CZECH, "en": SOURCE}, "Czech:"),
     ],
 )
-def test_every_pair_translates_out_of_english(name: str, pair: dict[str, str], prefill: str) -> None:
+def test_every_pair_translates_out_of_english(
+    name: str, pair: dict[str, str], prefill: str
+) -> None:
     task = tasks.get(name)
     [item] = task.items([{"translation": pair}])
     user = f"Translate the following English text to {prefill[:-1]}.\nEnglish: {SOURCE}"
@@ -207,8 +239,15 @@ def test_every_pair_translates_out_of_english(name: str, pair: dict[str, str], p
 
 
 def test_finnish_is_asked_whole_or_without_the_repeated_sources() -> None:
-    rows = [{"translation": {"en": SOURCE, "fi": f"{reference} {i}."}} for reference in "AB" for i in range(3_000)]
-    whole, first = list(tasks.get("wmt16_en_fi").items(rows)), list(tasks.get("wmt16_en_fi_3000").items(rows))
+    rows = [
+        {"translation": {"en": SOURCE, "fi": f"{reference} {i}."}}
+        for reference in "AB"
+        for i in range(3_000)
+    ]
+    whole, first = (
+        list(tasks.get("wmt16_en_fi").items(rows)),
+        list(tasks.get("wmt16_en_fi_3000").items(rows)),
+    )
     assert (len(whole), len(first)) == (6_000, 3_000)
     assert [item.references for item in first] == [item.references for item in whole[:3_000]]
     assert whole[3_000].references == ["B 0."]
@@ -220,8 +259,14 @@ def test_finnish_is_asked_whole_or_without_the_repeated_sources() -> None:
         ({}, "no column 'translation'"),
         ({"translation": GERMAN}, "column 'translation': expected a mapping of texts"),
         ({"translation": {"de": GERMAN}}, "no column 'en'; the row has: de"),
-        ({"translation": {"de": "", "en": SOURCE}}, "column 'de': expected a text that is not empty"),
-        ({"translation": {"de": GERMAN, "en": None}}, "column 'en': expected a text that is not empty"),
+        (
+            {"translation": {"de": "", "en": SOURCE}},
+            "column 'de': expected a text that is not empty",
+        ),
+        (
+            {"translation": {"de": GERMAN, "en": None}},
+            "column 'en': expected a text that is not empty",
+        ),
     ],
 )
 def test_a_bad_row_is_named_with_what_was_expected(row: dict[str, object], message: str) -> None:

@@ -1,7 +1,9 @@
-"""Two runs side by side, pair by pair: what changes in a score when the same items are asked on the same dates in another run.
+"""Two runs side by side, pair by pair: what changes in a score when the same items are asked on the
+same dates in another run.
 
-Outcomes are joined by key: task, style, metric, item, variant. Two runs of one model may differ in anything else (engine, checkpoint,
-prompts, a version of this tool), and two models may be set against each other. `_paired` says what the intervals and p-values mean.
+Outcomes are joined by key: task, style, metric, item, variant. Two runs of one model may differ in
+anything else (engine, checkpoint, prompts, a version of this tool), and two models may be set
+against each other. `_paired` says what the intervals and p-values mean.
 """
 
 import dataclasses
@@ -13,7 +15,17 @@ import numpy as np
 import polars as pl
 
 from pipeline import analyses
-from pipeline.analyses import AXES, CONDITION, SERIES_KEY, Bools, Cells, Evidence, Ints, Outcomes, stats
+from pipeline.analyses import (
+    AXES,
+    CONDITION,
+    SERIES_KEY,
+    Bools,
+    Cells,
+    Evidence,
+    Ints,
+    Outcomes,
+    stats,
+)
 from pipeline.commands.compare import _paired, _words
 from pipeline.commands.compare._words import table_of as table_of
 from pipeline.core.errors import ConfigError, StoreError, nearest
@@ -26,25 +38,46 @@ SCHEMA = pl.Schema(
     {name: pl.String() for name in [*_SIDES, *_SERIES]}
     | dict(CONDITION)
     | {"num_items": pl.Int64(), "num_dates": pl.Int64()}
-    | {name: pl.Float64() for name in ("score_a", "score_b", "difference", "low", "high", "p_value", "p_value_holm")}
-    | {"lowest": pl.Float64(), "lowest_date": pl.Date(), "highest": pl.Float64(), "highest_date": pl.Date()}
-    | {name: pl.Int64() for name in ("num_pairs", "num_differing", "num_right_only_a", "num_right_only_b")}
+    | {
+        name: pl.Float64()
+        for name in ("score_a", "score_b", "difference", "low", "high", "p_value", "p_value_holm")
+    }
+    | {
+        "lowest": pl.Float64(),
+        "lowest_date": pl.Date(),
+        "highest": pl.Float64(),
+        "highest_date": pl.Date(),
+    }
+    | {
+        name: pl.Int64()
+        for name in ("num_pairs", "num_differing", "num_right_only_a", "num_right_only_b")
+    }
     | {f"placebo_flip_percent_{side}": pl.Float64() for side in "ab"}
-    | {f"num_{what}_only_{side}": pl.Int64() for what in ("items", "dates", "outcomes") for side in "ab"}
+    | {
+        f"num_{what}_only_{side}": pl.Int64()
+        for what in ("items", "dates", "outcomes")
+        for side in "ab"
+    }
     | {"num_items_changed": pl.Int64()}
 )
 """Columns of `Comparison.rows`.
 
-* `score_a`, `score_b`: means over the `num_dates` dates that both runs asked of the scores of the `num_items` items that both asked; the
-  control's one score where `num_dates` is 0. Only pairs count: an outcome whose partner is missing is left out;
-* `difference`: `score_b` minus `score_a`; `low`, `high`: its 95% interval; `p_value`, and `p_value_holm`, corrected for the number of
-  rows; null with fewer than two items;
-* `lowest`, `highest`: the smallest and the largest difference on one date, and their dates, the first on a tie; null without dates;
-* `num_pairs`: outcomes that both runs have; `num_differing`: those that are not the same in both, in being right or wrong, or for metrics
-  that grade (BLEU) in the answer's text; `num_right_only_a`, `num_right_only_b`: which way; null for metrics that grade;
-* `placebo_flip_percent_a`, `_b`: outcomes that change when a run asks the same prompt again, the noise floor of `num_differing`;
-* `num_items_only_a` ... `num_outcomes_only_b`: what had no partner and is left out; outcomes are those of common items on common dates;
-* `num_items_changed`: items of one id whose question, options or target are not the same in both runs, left out too.
+* `score_a`, `score_b`: means over the `num_dates` dates that both runs asked of the scores of the
+  `num_items` items that both asked; the control's one score where `num_dates` is 0. Only pairs
+  count: an outcome whose partner is missing is left out;
+* `difference`: `score_b` minus `score_a`; `low`, `high`: its 95% interval; `p_value`, and
+  `p_value_holm`, corrected for the number of rows; null with fewer than two items;
+* `lowest`, `highest`: the smallest and the largest difference on one date, and their dates, the
+  first on a tie; null without dates;
+* `num_pairs`: outcomes that both runs have; `num_differing`: those that are not the same in both,
+  in being right or wrong, or for metrics that grade (BLEU) in the answer's text;
+  `num_right_only_a`, `num_right_only_b`: which way; null for metrics that grade;
+* `placebo_flip_percent_a`, `_b`: outcomes that change when a run asks the same prompt again, the
+  noise floor of `num_differing`;
+* `num_items_only_a` ... `num_outcomes_only_b`: what had no partner and is left out; outcomes are
+  those of common items on common dates;
+* `num_items_changed`: items of one id whose question, options or target are not the same in both
+  runs, left out too.
 """
 
 
@@ -55,7 +88,8 @@ class Comparison:
     rows: pl.DataFrame
     """One row for each pair of models, series and condition, columns `SCHEMA`, sorted."""
     notes: list[str]
-    """One line for each kind of thing that was left out, and for each setting in which the runs differ."""
+    """One line for each kind of thing that was left out, and for each setting in which the runs
+    differ."""
     names: tuple[str, str]
     """The folders of A and B."""
 
@@ -63,20 +97,33 @@ class Comparison:
 def compare(run_a: str | Place, run_b: str | Place, pairs: Sequence[str] = ()) -> Comparison:
     """The run in the folder `run_b` minus that in `run_a`.
 
-    Models are paired by name. Where the runs have no model in common and one each, these are a pair; `pairs`, each like
-    `MODEL_OF_A=MODEL_OF_B`, names others.
+    Models are paired by name. Where the runs have no model in common and one each, these are a
+    pair; `pairs`, each like `MODEL_OF_A=MODEL_OF_B`, names others.
 
     Raises:
-        ConfigError: one of `pairs` cannot be used.
-        StoreError: a folder is no run or is not scored, or the runs have nothing in common; the message names what each has.
+        ConfigError: one of `pairs` cannot be used. StoreError: a folder is no run or is not scored,
+            or the runs have nothing in common; the message names what each has.
     """
     wanted, runs = _pairs(pairs), (Run.open(run_a), Run.open(run_b))
-    a, b = (analyses.evidence(r.completions(), r.scores(), r.plan_table("variants"), r.plan_table("items")) for r in runs)
+    a, b = (
+        analyses.evidence(
+            r.completions(), r.scores(), r.plan_table("variants"), r.plan_table("items")
+        )
+        for r in runs
+    )
     found = compare_evidence(a, b, wanted, names=(str(run_a), str(run_b)))
-    return dataclasses.replace(found, notes=[*found.notes, *_words.other_settings(runs, found.rows)])
+    return dataclasses.replace(
+        found, notes=[*found.notes, *_words.other_settings(runs, found.rows)]
+    )
 
 
-def compare_evidence(a: Evidence, b: Evidence, pairs: Sequence[tuple[str, str]] = (), *, names: tuple[str, str] = ("A", "B")) -> Comparison:
+def compare_evidence(
+    a: Evidence,
+    b: Evidence,
+    pairs: Sequence[tuple[str, str]] = (),
+    *,
+    names: tuple[str, str] = ("A", "B"),
+) -> Comparison:
     """As `compare`, of what was measured in two runs.
 
     Raises:
@@ -88,9 +135,13 @@ def compare_evidence(a: Evidence, b: Evidence, pairs: Sequence[tuple[str, str]] 
     if not asked:
         raise StoreError(_words.nothing_common(a, b, names))
     max_draws = max(_paired.NUM_DRAWS, int(_paired.DRAWS_PER_TEST * len(asked)))
-    rows = pl.DataFrame([match.row(condition, max_draws) for match, condition in asked], schema=SCHEMA)
+    rows = pl.DataFrame(
+        [match.row(condition, max_draws) for match, condition in asked], schema=SCHEMA
+    )
     corrected = stats.holm(rows["p_value"].fill_null(np.nan).to_numpy())
-    rows = rows.with_columns(p_value_holm=pl.Series(corrected).fill_nan(None)).sort(*_SIDES, *_SERIES, *AXES, nulls_last=False)
+    rows = rows.with_columns(p_value_holm=pl.Series(corrected).fill_nan(None)).sort(
+        *_SIDES, *_SERIES, *AXES, nulls_last=False
+    )
     return Comparison(rows=rows, notes=_words.left_out(a, b, rows), names=names)
 
 
@@ -106,12 +157,17 @@ class _Side:
         return sorted({key[1] for key in self.outcomes if key[0] == model})
 
     def series(self, model: str, engine: str) -> dict[tuple[str, ...], Outcomes]:
-        return {key[2:]: found for key, found in self.outcomes.items() if key[:2] == (model, engine)}
+        return {
+            key[2:]: found for key, found in self.outcomes.items() if key[:2] == (model, engine)
+        }
 
     def check(self, model: str) -> None:
         if model not in self.models:
             has = f"it has: {', '.join(self.models)}{nearest(model, self.models)}"
-            raise ConfigError(f"--pair: given MODEL_OF_A=MODEL_OF_B with the model {model!r}, which {self.name} has not; {has}")
+            raise ConfigError(
+                f"--pair: given MODEL_OF_A=MODEL_OF_B with the model {model!r}, which "
+                f"{self.name} has not; {has}"
+            )
 
 
 def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
@@ -119,7 +175,9 @@ def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
     found = [tuple(text.split("=")) for text in given]
     for text, names in zip(given, found, strict=True):
         if len(names) != 2 or not all(names):
-            raise ConfigError(f"--pair: given {text!r}; allowed: MODEL_OF_A=MODEL_OF_B, a model of each run")
+            raise ConfigError(
+                f"--pair: given {text!r}; allowed: MODEL_OF_A=MODEL_OF_B, a model of each run"
+            )
     return [(names[0], names[1]) for names in found]
 
 
@@ -137,7 +195,10 @@ def _matches(a: _Side, b: _Side, pairs: Sequence[tuple[str, str]]) -> Iterator["
 
 
 def _same_or_single(a: list[str], b: list[str]) -> list[tuple[str, str]]:
-    """Names that both have, each with itself; where there are none, the two single ones with each other."""
+    """Names that both have, each with itself.
+
+    Where there are none, the two single ones with each other.
+    """
     common = [(name, name) for name in a if name in b]
     return common or ([(a[0], b[0])] if len(a) == len(b) == 1 else [])
 
@@ -145,7 +206,10 @@ def _same_or_single(a: list[str], b: list[str]) -> list[tuple[str, str]]:
 def _changed_items(a: pl.DataFrame, b: pl.DataFrame) -> dict[str, set[str]]:
     """Ids by task of the items that ask one thing in `a` and another in `b`."""
     both = a.join(b, on=["task", "item_id"], suffix="_b")
-    same = [pl.col(name) == pl.col(f"{name}_b") for name in ("fields", "options", "target", "references")]
+    same = [
+        pl.col(name) == pl.col(f"{name}_b")
+        for name in ("fields", "options", "target", "references")
+    ]
     found: dict[str, set[str]] = {}
     for task, item in both.filter(~pl.all_horizontal(same)).select("task", "item_id").iter_rows():
         found.setdefault(task, set()).add(item)
@@ -160,7 +224,9 @@ class _Match:
         in_a, in_b = {*a.item_ids}, {*b.item_ids}
         common = (in_a & in_b) - changed
         self.items = [np.flatnonzero([i in common for i in side.item_ids]) for side in self.sides]
-        self.cells = [side.stats.items(rows) for side, rows in zip(self.sides, self.items, strict=True)]
+        self.cells = [
+            side.stats.items(rows) for side, rows in zip(self.sides, self.items, strict=True)
+        ]
         self.codes = [codes[rows] for codes, rows in zip(_codes(a, b), self.items, strict=True)]
         self.left_out = {
             "num_items_only_a": len(in_a - in_b),
@@ -169,8 +235,13 @@ class _Match:
         }
 
     def conditions(self) -> list[dict[str, Any]]:
-        """`CONDITION_KEY` of each condition in which both asked a common item; none where no item is common."""
-        known = [*self.sides[0].controls(), *self.sides[0].conditions()] if self.items[0].size else []
+        """`CONDITION_KEY` of each condition in which both asked a common item.
+
+        None where no item is common.
+        """
+        known = (
+            [*self.sides[0].controls(), *self.sides[0].conditions()] if self.items[0].size else []
+        )
         return [condition for condition in known if self._columns(condition["condition"]).height]
 
     def row(self, condition: dict[str, Any], max_draws: int) -> dict[str, Any]:
@@ -180,23 +251,36 @@ class _Match:
         cells = [found.dates(chosen) for found, chosen in zip(self.cells, columns, strict=True)]
         here = [found.present for found in cells]
         both = here[0] & here[1]
-        pair = [dataclasses.replace(found, index=np.where(both, found.index, -1)) for found in cells]
+        pair = [
+            dataclasses.replace(found, index=np.where(both, found.index, -1)) for found in cells
+        ]
         return {
             **{name: self.sides[0].series[name] for name in _SERIES},
-            **_of_each(model=[s.series["model"] for s in self.sides], engine=[s.series["engine"] for s in self.sides]),
+            **_of_each(
+                model=[s.series["model"] for s in self.sides],
+                engine=[s.series["engine"] for s in self.sides],
+            ),
             **condition,
             "num_items": int(both.any(axis=1).sum()),
             "num_dates": common["date"].drop_nulls().len(),
             **_scores(pair[0], pair[1], self.sides[0], common["date"].to_list(), max_draws),
             **self._flips(columns, both),
-            **_of_each(placebo_flip_percent=[_again(s, condition["condition"]) for s in self.sides]),
+            **_of_each(
+                placebo_flip_percent=[_again(s, condition["condition"]) for s in self.sides]
+            ),
             **self.left_out,
-            **_of_each(num_dates_only=[_asked(s, condition["condition"]).height - common.height for s in self.sides]),
+            **_of_each(
+                num_dates_only=[
+                    _asked(s, condition["condition"]).height - common.height for s in self.sides
+                ]
+            ),
             **_of_each(num_outcomes_only=[int((present & ~both).sum()) for present in here]),
         }
 
     def _columns(self, condition: str) -> pl.DataFrame:
-        """`variant`, `date`, `column_a` and `column_b` of each variant that both asked in one condition, by date; no placebo copies."""
+        """`variant`, `date`, `column_a` and `column_b` of each variant that both asked in one
+        condition, by date; no placebo copies.
+        """
         in_a, in_b = (_asked(side, condition) for side in self.sides)
         named = in_b.select("variant", column_b="column")
         return in_a.rename({"column": "column_a"}).join(named, on="variant", maintain_order="left")
@@ -208,18 +292,29 @@ class _Match:
         found: dict[str, int | None] = {"num_pairs": num_pairs, "num_differing": num_differing}
         if not self.sides[0].is_right_or_wrong:
             return found
-        return found | {"num_right_only_a": int(((a > b) & both).sum()), "num_right_only_b": int(((b > a) & both).sum())}
+        return found | {
+            "num_right_only_a": int(((a > b) & both).sum()),
+            "num_right_only_b": int(((b > a) & both).sum()),
+        }
 
 
 def _of_each(**values: Sequence[Any]) -> dict[str, Any]:
     """Columns `<name>_a` and `<name>_b`."""
-    return {f"{name}_{side}": value for name, both in values.items() for side, value in zip("ab", both, strict=True)}
+    return {
+        f"{name}_{side}": value
+        for name, both in values.items()
+        for side, value in zip("ab", both, strict=True)
+    }
 
 
 def _asked(outcomes: Outcomes, condition: str) -> pl.DataFrame:
-    """`variant`, `date` and `column` of what one run asked in one condition, without placebo copies."""
+    """`variant`, `date` and `column` of what one run asked in one condition, without placebo
+    copies.
+    """
     here = (pl.col("condition") == condition) & (pl.col("replicate") == 0)
-    return outcomes.columns.with_row_index("column").filter(here).select("variant", "date", "column")
+    return (
+        outcomes.columns.with_row_index("column").filter(here).select("variant", "date", "column")
+    )
 
 
 def _codes(a: Outcomes, b: Outcomes) -> tuple[Ints, Ints]:
@@ -227,7 +322,10 @@ def _codes(a: Outcomes, b: Outcomes) -> tuple[Ints, Ints]:
     if a.is_right_or_wrong:
         return a.codes, b.codes
     texts = pl.Enum(pl.concat([a.answer_texts, b.answer_texts]).unique().sort())
-    in_a, in_b = (np.append(o.answer_texts.cast(texts).to_physical().to_numpy().astype(np.int64), -1) for o in (a, b))
+    in_a, in_b = (
+        np.append(o.answer_texts.cast(texts).to_physical().to_numpy().astype(np.int64), -1)
+        for o in (a, b)
+    )
     return in_a[a.answers], in_b[b.answers]
 
 
@@ -237,7 +335,9 @@ def _again(outcomes: Outcomes, condition: str) -> float | None:
     return 100.0 * num_flips / num_pairs if num_pairs else None
 
 
-def _scores(a: Cells, b: Cells, outcomes: Outcomes, dates: list[Any], max_draws: int) -> dict[str, Any]:
+def _scores(
+    a: Cells, b: Cells, outcomes: Outcomes, dates: list[Any], max_draws: int
+) -> dict[str, Any]:
     """The columns about scores, of cells of which both runs have all or neither has any."""
     combine = outcomes.metric.combine
     scores_a, scores_b = (stats.scores_by_date(cells, combine) for cells in (a, b))
@@ -246,7 +346,11 @@ def _scores(a: Cells, b: Cells, outcomes: Outcomes, dates: list[Any], max_draws:
         return {}
     gaps = scores_b[known] - scores_a[known]
     difference, gaps = float(_paired.rounded(gaps.mean())), _paired.rounded(gaps)
-    found: dict[str, Any] = {"score_a": float(scores_a[known].mean()), "score_b": float(scores_b[known].mean()), "difference": difference}
+    found: dict[str, Any] = {
+        "score_a": float(scores_a[known].mean()),
+        "score_b": float(scores_b[known].mean()),
+        "difference": difference,
+    }
     if dates[0] is not None:
         low, high = int(gaps.argmin()), int(gaps.argmax())
         found |= {"lowest": float(gaps[low]), "lowest_date": dates[known[low]]}
@@ -255,4 +359,8 @@ def _scores(a: Cells, b: Cells, outcomes: Outcomes, dates: list[Any], max_draws:
         return found
     pairs = _paired.pairs(a, b, combine)
     low_end, high_end = _paired.interval(pairs)
-    return found | {"low": low_end, "high": high_end, "p_value": _paired.p_value(pairs, difference, max_draws=max_draws)}
+    return found | {
+        "low": low_end,
+        "high": high_end,
+        "p_value": _paired.p_value(pairs, difference, max_draws=max_draws),
+    }

@@ -1,10 +1,14 @@
-"""Statistics of pairs: score B minus score A over the same items and dates, its interval and its p-value.
+"""Statistics of pairs: score B minus score A over the same items and dates, its interval and its
+p-value.
 
-Items are the sampling unit: each is asked on every date, so an item is drawn or swapped with all its dates, never a single outcome. A score
-is the metric's, from summed statistics: a corpus score such as BLEU is put together anew from the sums of each draw.
+Items are the sampling unit: each is asked on every date, so an item is drawn or swapped with all
+its dates, never a single outcome. A score is the metric's, from summed statistics: a corpus score
+such as BLEU is put together anew from the sums of each draw.
 
-More than `_MAX_GROUPS` items are dealt at random into as many groups, and groups are drawn and swapped. It costs less and changes little:
-the width of an interval is then known to 1 / sqrt(2 * groups), 2.2%, about as much as `NUM_DRAWS` draws leave open.
+More than `_MAX_GROUPS` items are dealt at random into as many groups, and groups are drawn and
+swapped. It costs less and changes little:
+the width of an interval is then known to 1 / sqrt(2 * groups), 2.2%, about as much as `NUM_DRAWS`
+draws leave open.
 """
 
 from collections.abc import Callable
@@ -18,9 +22,11 @@ SEED = 0
 NUM_DRAWS = 1000
 """Draws of an interval, and of a p-value that is far from `ALPHA`."""
 ALPHA = 0.05
-"""Chance of a corrected p-value below it in any row of a table, where the runs differ in nothing."""
+"""Chance of a corrected p-value below it in any row of a table, where the runs differ in
+nothing."""
 DRAWS_PER_TEST = 2 / ALPHA
-"""The smallest p-value is about 1 / draws, and the correction multiplies it by the number of rows: twice the bare minimum."""
+"""The smallest p-value is about 1 / draws, and the correction multiplies it by the number of rows:
+twice the bare minimum."""
 _DIGITS = 9
 """Differences are rounded to so many, in points."""
 _MAX_GROUPS = 1000
@@ -30,7 +36,10 @@ _DRAWS_AT_ONCE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Statistics of A and B, summed over groups of items; a group is one item unless there are many."""
+    """Statistics of A and B, summed over groups of items.
+
+    A group is one item unless there are many.
+    """
 
     a: Floats
     """(num_groups, num_dates, num_stats)"""
@@ -41,7 +50,11 @@ class Pairs:
 
 
 def pairs(a: Cells, b: Cells, combine: Combine) -> Pairs:
-    """`a` and `b` in groups. They have the same items and dates, with gaps at the same places; `combine` turns sums into scores."""
+    """`a` and `b` in groups.
+
+    They have the same items and dates, with gaps at the same places; `combine` turns sums into
+    scores.
+    """
     num_items = len(a.index)
     num_groups = min(num_items, _MAX_GROUPS)
     # At random, since neighbours may be of one subject.
@@ -49,27 +62,41 @@ def pairs(a: Cells, b: Cells, combine: Combine) -> Pairs:
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(num_groups))
     counts = np.add.reduceat(a.present[order].astype(np.float64), begins, axis=0)
-    return Pairs(a=a.group_sums(group, num_groups), b=b.group_sums(group, num_groups), counts=counts, combine=combine)
+    return Pairs(
+        a=a.group_sums(group, num_groups),
+        b=b.group_sums(group, num_groups),
+        counts=counts,
+        combine=combine,
+    )
 
 
 def rounded(differences: Floats) -> Floats:
-    """`differences` without the last bits, which depend on the order in which a processor adds; 0 is never -0."""
+    """`differences` without the last bits, which depend on the order in which a processor adds.
+
+    0 is never -0.
+    """
     found: Floats = np.round(differences, _DIGITS) + 0.0
     return found
 
 
 def interval(found: Pairs, *, num_draws: int = NUM_DRAWS, seed: int = SEED) -> tuple[float, float]:
-    """Ends of the 95% interval of the mean over dates of score B minus score A: what other items would give on the same dates.
+    """Ends of the 95% interval of the mean over dates of score B minus score A: what other items
+    would give on the same dates.
 
-    Items are drawn with replacement, in A and B the same ones (a paired percentile bootstrap; Efron 1979, doi:10.1214/aos/1176344552).
+    Items are drawn with replacement, in A and B the same ones (a paired percentile bootstrap; Efron
+    1979, doi:10.1214/aos/1176344552).
     """
     num_groups, rng = len(found.a), np.random.default_rng(seed)
     drawn = (rng.integers(num_groups, size=num_groups) for _ in range(num_draws))
-    times = np.stack([np.bincount(groups, minlength=num_groups).astype(np.uint16) for groups in drawn])
+    times = np.stack(
+        [np.bincount(groups, minlength=num_groups).astype(np.uint16) for groups in drawn]
+    )
 
     def gaps(weights: Floats) -> Floats:
         counts = weights @ found.counts
-        return found.combine(_weighed(weights, found.b), counts) - found.combine(_weighed(weights, found.a), counts)
+        return found.combine(_weighed(weights, found.b), counts) - found.combine(
+            _weighed(weights, found.a), counts
+        )
 
     ends = np.nanquantile(_means(times, gaps), [0.025, 0.975])
     low, high = rounded(np.asarray(ends, dtype=np.float64))
@@ -77,13 +104,16 @@ def interval(found: Pairs, *, num_draws: int = NUM_DRAWS, seed: int = SEED) -> t
 
 
 def p_value(found: Pairs, difference: float, *, max_draws: int = NUM_DRAWS) -> float:
-    """Two-sided p-value of `difference`, the mean over dates of score B minus score A, where the runs could have each other's names.
+    """Two-sided p-value of `difference`, the mean over dates of score B minus score A, where the
+    runs could have each other's names.
 
-    In each draw every item's outcomes in A and B trade places or not, all dates together, by the toss of a coin (approximate randomisation;
-    Noreen 1989, Computer-Intensive Methods for Testing Hypotheses).
+    In each draw every item's outcomes in A and B trade places or not, all dates together, by the
+    toss of a coin (approximate randomisation; Noreen 1989, Computer-Intensive Methods for Testing
+    Hypotheses).
 
-    More than `NUM_DRAWS` draws are made only where the first could still lead to `ALPHA`. That cannot add false alarms: a small p-value
-    always comes from the full set, which knows nothing of the first.
+    More than `NUM_DRAWS` draws are made only where the first could still lead to `ALPHA`. That
+    cannot add false alarms: a small p-value always comes from the full set, which knows nothing of
+    the first.
     """
     p = stats.p_value(swapped(found, num_draws=NUM_DRAWS, seed=SEED), abs(difference))
     if p < 2 * ALPHA and max_draws > NUM_DRAWS:
@@ -94,7 +124,12 @@ def p_value(found: Pairs, difference: float, *, max_draws: int = NUM_DRAWS) -> f
 def swapped(found: Pairs, *, num_draws: int, seed: int) -> Floats:
     """(num_draws,) sizes of the difference after some groups traded places."""
     swaps = np.random.default_rng(seed).integers(2, size=(num_draws, len(found.a)), dtype=np.uint8)
-    sums_a, sums_b, counts, change = found.a.sum(axis=0), found.b.sum(axis=0), found.counts.sum(axis=0), found.b - found.a
+    sums_a, sums_b, counts, change = (
+        found.a.sum(axis=0),
+        found.b.sum(axis=0),
+        found.counts.sum(axis=0),
+        found.b - found.a,
+    )
 
     def gaps(weights: Floats) -> Floats:
         moved = _weighed(weights, change)
@@ -105,15 +140,29 @@ def swapped(found: Pairs, *, num_draws: int, seed: int) -> Floats:
 
 
 def _weighed(weights: Floats, of_groups: Floats) -> Floats:
-    """(num_draws, num_dates, num_stats) sums over the groups, each as often as (num_draws, num_groups) says."""
+    """(num_draws, num_dates, num_stats) sums over the groups, each as often as (num_draws,
+    num_groups) says.
+    """
     num_groups, num_dates, num_stats = of_groups.shape
-    sums: Floats = (weights @ of_groups.reshape(num_groups, -1)).reshape(len(weights), num_dates, num_stats)
+    sums: Floats = (weights @ of_groups.reshape(num_groups, -1)).reshape(
+        len(weights), num_dates, num_stats
+    )
     return sums
 
 
 def _means(weights: Ints, gaps: Callable[[Floats], Floats]) -> Floats:
-    """(num_draws,) mean over the dates of `gaps`, (num_draws, num_dates); NaN where no date has a score."""
-    parts = [gaps(weights[i : i + _DRAWS_AT_ONCE].astype(np.float64)) for i in range(0, len(weights), _DRAWS_AT_ONCE)]
+    """(num_draws,) mean over the dates of `gaps`, (num_draws, num_dates).
+
+    NaN where no date has a score.
+    """
+    parts = [
+        gaps(weights[i : i + _DRAWS_AT_ONCE].astype(np.float64))
+        for i in range(0, len(weights), _DRAWS_AT_ONCE)
+    ]
     by_date = np.concatenate(parts)
     known = np.count_nonzero(~np.isnan(by_date), axis=1)
-    return rounded(np.divide(np.nansum(by_date, axis=1), known, out=np.full(len(weights), np.nan), where=known > 0))
+    return rounded(
+        np.divide(
+            np.nansum(by_date, axis=1), known, out=np.full(len(weights), np.nan), where=known > 0
+        )
+    )

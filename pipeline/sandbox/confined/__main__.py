@@ -6,7 +6,9 @@ import os
 import socket
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
+sys.path.insert(
+    0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+)
 
 from pipeline.sandbox.confined import kernel, server
 from pipeline.sandbox.confined.tester import Request, be_tester
@@ -15,7 +17,10 @@ del sys.path[0]  # whatever lies beside the package is not for programs to impor
 
 
 def main() -> None:
-    """Read the command line; standard input and output are the control socket, or else the program and the records."""
+    """Read the command line.
+
+    Standard input and output are the control socket, or else the program and the records.
+    """
     role, *arguments = sys.argv[1:]
     kernel.die_first()
     first = os.dup(0)

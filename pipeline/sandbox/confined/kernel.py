@@ -1,10 +1,12 @@
-"""What the confined processes ask of Linux, through the C library: namespaces, a root of their own, Landlock, limits.
+"""What the confined processes ask of Linux, through the C library: namespaces, a root of their own,
+Landlock, limits.
 
 Everything but the limits does nothing, or raises OSError, on other systems.
 """
 
-# Start-up is paid by every program where there is no fork server, so pathlib, typing and dataclasses, which would double it, stay out.
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH116, PTH120, PTH123, PTH211
+# Start-up is paid by every program where there is no fork server, so pathlib, typing and
+# dataclasses, which would double it, stay out. ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH116,
+# PTH120, PTH123, PTH211
 
 import contextlib
 import ctypes
@@ -25,7 +27,8 @@ NOBODY = 65534
 FILE_SIZE_BYTES = 16 << 20
 DISK_MIB = 64
 NUM_FILES = 4096
-"""Limits on what a program may write; the number of files and their sum are bounded where its folder lives in memory."""
+"""Limits on what a program may write; the number of files and their sum are bounded where its
+folder lives in memory."""
 NUM_PROCESSES = 64
 """Processes and threads. The kernel applies it to ordinary users alone, not to root."""
 
@@ -42,12 +45,26 @@ READABLE = (
     "/dev/random",
     "/dev/urandom",
 )
-"""What a program may read beside the interpreter. Not /proc, /home, /etc or /var: they hold other people's data."""
+"""What a program may read beside the interpreter. Not /proc, /home, /etc or /var: they hold other
+people's data."""
 
-# Numbers of <sched.h>, <sys/mount.h>, <linux/mount.h> and <linux/prctl.h>; system calls from 424 on have one number everywhere.
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+# Numbers of <sched.h>, <sys/mount.h>, <linux/mount.h> and <linux/prctl.h>; system calls from 424 on
+# have one number everywhere.
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x20000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 2, 4, 0x1000, 0x4000, 0x40000, 2
-MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 442, -100, 0x8000, 1, 2
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = (
+    442,
+    -100,
+    0x8000,
+    1,
+    2,
+)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 KEYCTL = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine) if sys.maxsize >> 32 else None
 KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -99,7 +116,9 @@ def die_first() -> None:
 
 
 def enter_namespaces(kinds: int, proc: int) -> None:
-    """Own new namespaces of these `kinds`, under the same user id. A PID namespace begins with the next child.
+    """Own new namespaces of these `kinds`, under the same user id.
+
+    A PID namespace begins with the next child.
 
     Args:
         kinds: CLONE_ flags, CLONE_NEWUSER among them.
@@ -107,7 +126,9 @@ def enter_namespaces(kinds: int, proc: int) -> None:
     """
     uid, gid = os.getuid(), os.getgid()
     if kinds & CLONE_NEWIPC:
-        _unshare(CLONE_NEWUSER | CLONE_NEWIPC, proc, f"0 {uid} 1", f"0 {gid} 1")  # root alone may write the limits of an IPC namespace
+        _unshare(
+            CLONE_NEWUSER | CLONE_NEWIPC, proc, f"0 {uid} 1", f"0 {gid} 1"
+        )  # root alone may write the limits of an IPC namespace
         _forbid_ipc(proc)
         _unshare(kinds & ~CLONE_NEWIPC, proc, f"{uid} 0 1", f"{gid} 0 1")
     else:
@@ -121,14 +142,18 @@ def _unshare(kinds: int, proc: int, uid_map: str, gid_map: str) -> None:
 
 
 def _forbid_ipc(proc: int) -> None:
-    """Allow no System V shared memory, queues or semaphores here, which no limit of a process counts, unless /proc/sys is read-only."""
+    """Allow no System V shared memory, queues or semaphores here, which no limit of a process
+    counts, unless /proc/sys is read-only.
+    """
     for name, text in {"shmall": "0", "msgmni": "0", "sem": "0 0 0 0"}.items():
         with contextlib.suppress(OSError):
             _write(proc, f"sys/kernel/{name}", text)
 
 
 def forbid_namespaces(proc: int) -> None:
-    """Let nobody in this user namespace make another one, whose owner would reach more of the kernel, unless /proc/sys is read-only."""
+    """Let nobody in this user namespace make another one, whose owner would reach more of the
+    kernel, unless /proc/sys is read-only.
+    """
     with contextlib.suppress(OSError):
         _write(proc, "sys/user/max_user_namespaces", "0")
 
@@ -142,14 +167,18 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def enter_root() -> None:
-    """Change to a read-only root that shows `readable()` and an empty `WORK`, and nothing else: no /proc, no sockets, no /tmp.
+    """Change to a read-only root that shows `readable()` and an empty `WORK`, and nothing else: no
+    /proc, no sockets, no /tmp.
 
-    Needs a mount namespace of our own and Linux 5.12, which first could make a whole tree read-only.
+    Needs a mount namespace of our own and Linux 5.12, which first could make a whole tree
+    read-only.
     """
     base = "/proc"  # a folder that every system has and that holds nothing we show
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     call("mount", b"tmpfs", base.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755,size=1m")
-    for path in sorted({os.path.realpath(path) for path in readable()}):  # parents before what is beneath them
+    for path in sorted(
+        {os.path.realpath(path) for path in readable()}
+    ):  # parents before what is beneath them
         _show(path, base)
     for path in readable():
         if not os.path.lexists(base + path):  # a link such as /lib
@@ -157,7 +186,15 @@ def enter_root() -> None:
             os.symlink(os.path.realpath(path), base + path)
     os.mkdir(base + WORK)
     attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, 0, 0, 0)
-    call("syscall", MOUNT_SETATTR, AT_FDCWD, base.encode(), AT_RECURSIVE, attributes, ctypes.c_size_t(len(attributes)))
+    call(
+        "syscall",
+        MOUNT_SETATTR,
+        AT_FDCWD,
+        base.encode(),
+        AT_RECURSIVE,
+        attributes,
+        ctypes.c_size_t(len(attributes)),
+    )
     os.chdir(base)
     call("pivot_root", b".", b".")
     call("umount2", b".", MNT_DETACH)
@@ -185,7 +222,14 @@ def _show(path: str, base: str) -> None:
 
 def enter_work() -> None:
     """Change to `WORK`, now an empty folder in memory of bounded size."""
-    call("mount", b"tmpfs", WORK.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=700,size=%dm,nr_inodes=%d" % (DISK_MIB, NUM_FILES))
+    call(
+        "mount",
+        b"tmpfs",
+        WORK.encode(),
+        b"tmpfs",
+        MS_NOSUID | MS_NODEV,
+        b"mode=700,size=%dm,nr_inodes=%d" % (DISK_MIB, NUM_FILES),
+    )
     os.chdir(WORK)
 
 
@@ -213,7 +257,9 @@ def can_become_nobody() -> bool:
     """Whether this process is root, and not of a namespace without such a user."""
     with contextlib.suppress(OSError):
         maps = [_ids("uid_map"), _ids("gid_map")]
-        return os.getuid() == 0 and all(any(first <= NOBODY < first + count for first, count in ids) for ids in maps)
+        return os.getuid() == 0 and all(
+            any(first <= NOBODY < first + count for first, count in ids) for ids in maps
+        )
     return False
 
 
@@ -231,7 +277,9 @@ def anyone_may_read_python() -> bool:
 
 
 def give_up_privileges() -> None:
-    """Gain none by executing a file, and clear all capability sets: a namespace's owner has every one in it, and root has them anyway."""
+    """Gain none by executing a file, and clear all capability sets: a namespace's owner has every
+    one in it, and root has them anyway.
+    """
     if sys.platform == "linux":
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         call("capset", struct.pack("=Ii", 0x20080522, 0), bytes(24))
@@ -269,15 +317,26 @@ def landlock_version() -> int:
 
 
 def restrict_files(paths: Iterable[str]) -> None:
-    """Allow writing in the working folder only, reading there and beneath `paths`; no TCP, no signals to processes outside."""
+    """Allow writing in the working folder only, reading there and beneath `paths`.
+
+    No TCP, no signals to processes outside.
+    """
     version = landlock_version()
     everything = (1 << NUM_FS_RIGHTS.get(version, 16)) - 1
     tcp, scopes = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = call("syscall", LANDLOCK_CREATE, struct.pack("=QQQ", everything, tcp, scopes)[:size], ctypes.c_size_t(size), 0)
+    ruleset = call(
+        "syscall",
+        LANDLOCK_CREATE,
+        struct.pack("=QQQ", everything, tcp, scopes)[:size],
+        ctypes.c_size_t(size),
+        0,
+    )
     _allow(ruleset, ".", everything)
     for path in paths:
-        _allow(ruleset, path, (EXECUTE | READ_FILE | READ_DIR) if os.path.isdir(path) else READ_FILE)
+        _allow(
+            ruleset, path, (EXECUTE | READ_FILE | READ_DIR) if os.path.isdir(path) else READ_FILE
+        )
     _allow(ruleset, os.devnull, READ_FILE | WRITE_FILE)
     call("syscall", LANDLOCK_RESTRICT, ruleset, 0)
     os.close(ruleset)
@@ -294,23 +353,31 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def open_children() -> int:
-    """A descriptor of the list of this process's children, to be opened while /proc can be read; -1 where the kernel keeps none."""
+    """A descriptor of the list of this process's children, to be opened while /proc can be read.
+
+    -1 where the kernel keeps none.
+    """
     with contextlib.suppress(OSError):
         return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     return -1
 
 
 def kill_children(listed: int) -> None:
-    """Kill all that descends from this process; a subreaper inherits all of it, even from sessions of their own.
+    """Kill all that descends from this process.
 
-    The list may miss a child that is being born; that there is none left is only sure when there is none to wait for.
+    A subreaper inherits all of it, even from sessions of their own.
+
+    The list may miss a child that is being born; that there is none left is only sure when there is
+    none to wait for.
 
     Args:
         listed: from `open_children`.
     """
     with contextlib.suppress(ChildProcessError):
         while True:
-            for pid in os.pread(listed, 1 << 20, 0).split():  # all of them before waiting for one, or the others go on forking
+            for pid in os.pread(
+                listed, 1 << 20, 0
+            ).split():  # all of them before waiting for one, or the others go on forking
                 os.kill(int(pid), signal.SIGKILL)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

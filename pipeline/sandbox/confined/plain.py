@@ -1,7 +1,8 @@
 """Plain data: how arguments and results travel between the tests and the program.
 
-Only types of Python itself cross, rebuilt on arrival from JSON, so that no method of the program's ever runs among the tests. A subclass of
-such a type arrives as the type, a generator as an iterator over what it yields. Anything else arrives as an `Opaque`, which equals nothing.
+Only types of Python itself cross, rebuilt on arrival from JSON, so that no method of the program's
+ever runs among the tests. A subclass of such a type arrives as the type, a generator as an iterator
+over what it yields. Anything else arrives as an `Opaque`, which equals nothing.
 """
 
 import sys
@@ -45,7 +46,10 @@ def encode(value: Any, other: Callable[[Any], Any]) -> Any:
 
 
 def _parts(value: Any) -> tuple[str | None, Any]:
-    """The key of `_MAKERS` that rebuilds `value`, and from which values; None for what is no plain data."""
+    """The key of `_MAKERS` that rebuilds `value`, and from which values.
+
+    None for what is no plain data.
+    """
     for cls in (tuple, set, frozenset, bytes, bytearray):
         if isinstance(value, cls):
             return cls.__name__, value
@@ -68,7 +72,10 @@ def _parts(value: Any) -> tuple[str | None, Any]:
 
 
 def _number(module: str, name: str) -> Any:
-    """A class of a module that takes long to import; no class where nobody did, since then no value is of it."""
+    """A class of a module that takes long to import.
+
+    No class where nobody did, since then no value is of it.
+    """
     return getattr(sys.modules.get(module), name, ())
 
 

@@ -1,4 +1,7 @@
-"""The program's process, the only one that executes foreign code. Nothing in it is secret; its only descriptors are two pipes."""
+"""The program's process, the only one that executes foreign code.
+
+Nothing in it is secret; its only descriptors are two pipes.
+"""
 
 # ruff: noqa: S102 - executing code is the purpose; pathlib would cost every start-up
 
@@ -18,12 +21,14 @@ from pipeline.sandbox.confined import kernel, plain
 
 MAX_DETAIL = 300
 _MAX_FDS = 4096
-"""Descriptors are this many at most: each got the lowest number free in an interpreter that had just started. The system's own limit may
-be a thousand million, and some systems close one by one."""
+"""Descriptors are this many at most: each got the lowest number free in an interpreter that had just
+started. The system's own limit may be a thousand million, and some systems close one by one."""
 
 
 def be_program(source: int, requests: int, replies: int, confine: Callable[[], None]) -> None:
-    """Put up the last walls with `confine`, execute the text of descriptor `source`, and answer the tester's `requests` ever after."""
+    """Put up the last walls with `confine`, execute the text of descriptor `source`, and answer the
+    tester's `requests` ever after.
+    """
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()  # a signal to its own process group is for nobody else
     text = _read_all(source)
@@ -70,7 +75,11 @@ def _send(answers: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class _Module:
-    """The program as a module. Its name is not `__main__`: what a model puts under that guard is a demonstration, and waits for input."""
+    """The program as a module.
+
+    Its name is not `__main__`: what a model puts under that guard is a demonstration, and waits for
+    input.
+    """
 
     def __init__(self, text: bytes) -> None:
         self._text, self._pid, self._module = text, os.getpid(), types.ModuleType("program")
@@ -81,15 +90,22 @@ class _Module:
     def execute(self) -> dict[str, Any]:
         """Run the program to its end."""
         with self._original():
-            code = compile(self._text.decode("utf-8", "surrogatepass"), "program.py", "exec", dont_inherit=True)
+            code = compile(
+                self._text.decode("utf-8", "surrogatepass"), "program.py", "exec", dont_inherit=True
+            )
             exec(code, vars(self._module))
         return {"ended": True}
 
     def answer(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The result of calling the program's function `name`, and its positional arguments where it changed them."""
+        """The result of calling the program's function `name`, and its positional arguments where
+        it changed them.
+        """
         if name not in vars(self._module):
             raise NameError(f"name {name!r} is not defined")
-        given, named = [plain.decode(v) for v in args], {k: plain.decode(v) for k, v in kwargs.items()}
+        given, named = (
+            [plain.decode(v) for v in args],
+            {k: plain.decode(v) for k, v in kwargs.items()},
+        )
         with self._original():
             result = plain.encode(vars(self._module)[name](*given, **named), _opaque)
         left = [plain.encode(v, _opaque) for v in given]
@@ -114,11 +130,15 @@ def _opaque(value: Any) -> Any:
 
 
 def _outcome(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `work` returns, or what it raised: the name of the nearest built-in exception and a description."""
+    """What `work` returns, or what it raised: the name of the nearest built-in exception and a
+    description.
+    """
     try:
         return work()
     except BaseException as error:
-        with contextlib.suppress(BaseException):  # what the program still holds may have filled the memory
+        with contextlib.suppress(
+            BaseException
+        ):  # what the program still holds may have filled the memory
             error.__traceback__ = error.__context__ = error.__cause__ = None
         return {"error": _builtin_name(error), "told": describe(error)[:MAX_DETAIL]}
 

@@ -1,6 +1,8 @@
-"""The fork server: an interpreter that has started and stands behind a root of its own, from which testers are forked.
+"""The fork server: an interpreter that has started and stands behind a root of its own, from which
+testers are forked.
 
-It executes nothing of anyone's and reads no request, so there is nothing in it that one program could leave to the next.
+It executes nothing of anyone's and reads no request, so there is nothing in it that one program
+could leave to the next.
 """
 
 import contextlib
@@ -14,17 +16,20 @@ from pipeline.sandbox.confined.program import describe
 from pipeline.sandbox.confined.tester import Request, be_tester, play
 
 PRELOADED = (
-    "bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math operator random re statistics "
+    "bisect collections copy datetime decimal fractions functools hashlib heapq itertools "
+    "json math operator random re statistics "
     "string time typing"
 )
-"""What programs often import. They still import it themselves, and `random` seeds itself anew in each process."""
+"""What programs often import. They still import it themselves, and `random` seeds itself anew in
+each process."""
 READY = b"ready"
 
 
 def serve(control: socket.socket) -> None:
     """Fork a tester for each request on `control`, until its other end is closed.
 
-    A request is the text "LAYERS LIMITS" with three descriptors: the program, the tests, and where the records go.
+    A request is the text "LAYERS LIMITS" with three descriptors: the program, the tests, and where
+    the records go.
     """
     try:
         proc = enter()
@@ -64,7 +69,10 @@ def _be_child(text: str, fds: list[int], proc: int, server: int) -> None:
 
 
 def enter() -> int:
-    """Put up the walls that all programs share; the result is a descriptor of /proc, which they cannot see any more."""
+    """Put up the walls that all programs share.
+
+    The result is a descriptor of /proc, which they cannot see any more.
+    """
     for name in PRELOADED.split():
         __import__(name)
     proc, can_change = os.open("/proc", os.O_PATH), kernel.can_become_nobody()
@@ -75,5 +83,7 @@ def enter() -> int:
     kernel.enter_root()
     if can_change:
         kernel.become_nobody()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or it could not name the users of the namespaces of its children
+        kernel.prctl(
+            kernel.PR_SET_DUMPABLE, 1
+        )  # or it could not name the users of the namespaces of its children
     return proc

@@ -1,4 +1,6 @@
-"""The tester: confines one program, executes the tests but never the program, and writes the records."""
+"""The tester: confines one program, executes the tests but never the program, and writes the
+records.
+"""
 
 # ruff: noqa: S102, PTH123 - executing the tests is the purpose; pathlib would cost every start-up
 
@@ -28,7 +30,10 @@ class Request:
     """What is to be run, how, and where the records go."""
 
     def __init__(self, layers: str, limits: str, *fds: int) -> None:
-        """Layers and limits as words with commas between; descriptors of the program, of the tests, and for the records."""
+        """Layers and limits as words with commas between.
+
+        Descriptors of the program, of the tests, and for the records.
+        """
         self.layers = set(layers.split(","))
         self.cpu_limit_s, self.memory_mib, self.timeout_s = (int(n) for n in limits.split(","))
         self.program, self.tests, self.records = fds
@@ -36,7 +41,10 @@ class Request:
         self.children = -1
 
     def read_tests(self) -> dict[str, Any]:
-        """The tests, and from now on the nonce. To be called after the program has a memory of its own."""
+        """The tests, and from now on the nonce.
+
+        To be called after the program has a memory of its own.
+        """
         os.lseek(self.tests, 0, os.SEEK_SET)
         with open(self.tests, "rb") as file:
             tests: dict[str, Any] = json.load(file)
@@ -63,9 +71,13 @@ class BrokenError(Exception):
 
 
 def be_tester(request: Request, proc: int = -1) -> None:
-    """Run the program and its tests, write the records, and see to it that nothing of the program remains."""
+    """Run the program and its tests, write the records, and see to it that nothing of the program
+    remains.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.alarm(request.timeout_s + GRACE_S)  # the caller keeps the deadline; this is for the case that the caller is gone
+    signal.alarm(
+        request.timeout_s + GRACE_S
+    )  # the caller keeps the deadline; this is for the case that the caller is gone
     try:
         enter(request, proc)
         program = Program(request)
@@ -82,7 +94,10 @@ def be_tester(request: Request, proc: int = -1) -> None:
 
 
 def examine(request: Request, program: "Program", tests: dict[str, Any]) -> bool:
-    """Record what becomes of the program; False where it, or its time, ended before there was a verdict."""
+    """Record what becomes of the program.
+
+    False where it, or its time, ended before there was a verdict.
+    """
     try:
         program.start()
         request.record("started")
@@ -111,7 +126,13 @@ def enter(request: Request, proc: int) -> None:
     """Put up all walls but the limits; a program started hereafter is behind them."""
     kernel.leave_keys()
     if "namespaces" in request.layers:
-        kinds = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS
+        kinds = (
+            kernel.CLONE_NEWUSER
+            | kernel.CLONE_NEWPID
+            | kernel.CLONE_NEWNET
+            | kernel.CLONE_NEWIPC
+            | kernel.CLONE_NEWNS
+        )
         kernel.enter_namespaces(kinds, proc)
         kernel.forbid_namespaces(proc)
         kernel.enter_work()
@@ -128,12 +149,23 @@ def enter(request: Request, proc: int) -> None:
 
 
 def confine(request: Request) -> None:
-    """The walls that only the program is behind. Its tester may not be its fellow where it can see it."""
+    """The walls that only the program is behind.
+
+    Its tester may not be its fellow where it can see it.
+    """
     has_namespaces, is_user = "namespaces" in request.layers, os.getuid() != 0
     if "landlock" in request.layers and not has_namespaces:
         kernel.restrict_files(kernel.readable())
-    own_count = request.layers & {"namespaces", "bubblewrap", "nobody"}  # elsewhere it would count all processes of the user
-    kernel.set_limits(request.cpu_limit_s, request.memory_mib, kernel.NUM_PROCESSES if own_count and is_user else None)
+    own_count = request.layers & {
+        "namespaces",
+        "bubblewrap",
+        "nobody",
+    }  # elsewhere it would count all processes of the user
+    kernel.set_limits(
+        request.cpu_limit_s,
+        request.memory_mib,
+        kernel.NUM_PROCESSES if own_count and is_user else None,
+    )
 
 
 class Program:
@@ -166,12 +198,18 @@ class Program:
         return lambda *args, **kwargs: self._call(name, args, kwargs)
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of one call. Lists, dictionaries and sets among `args` are changed as the program changed them.
+        """The result of one call.
+
+        Lists, dictionaries and sets among `args` are changed as the program changed them.
 
         Raises:
             BaseException: of the built-in type that the program raised, or the nearest to it.
         """
-        question = {"name": name, "args": [_encode(v) for v in args], "kwargs": {k: _encode(v) for k, v in kwargs.items()}}
+        question = {
+            "name": name,
+            "args": [_encode(v) for v in args],
+            "kwargs": {k: _encode(v) for k, v in kwargs.items()},
+        }
         self._send(json.dumps(question).encode() + b"\n")
         reply = self.receive()
         for argument, left in zip(args, reply.get("args", ()), strict=False):
@@ -217,7 +255,8 @@ class Program:
         """Wait until `fd` is ready.
 
         Raises:
-            Ended: the caller said stop, or the program's process is gone, though another may hold its end of the pipe.
+            Ended: the caller said stop, or the program's process is gone, though another may hold
+                its end of the pipe.
         """
         poll = select.poll()
         poll.register(fd, event)
@@ -253,12 +292,19 @@ class Program:
         elif not os.WIFSIGNALED(self._status):
             request.record("exited", os.WEXITSTATUS(self._status))
         elif os.WTERMSIG(self._status) == signal.SIGKILL and self._cpu_s > request.cpu_limit_s / 2:
-            request.record("cpu")  # the kernel kills at the limit by another clock, which counts ticks; nobody else kills so late
+            request.record(
+                "cpu"
+                # the kernel kills at the limit by another clock, which counts ticks; nobody else kills
+                # so late
+            )
         else:
             request.record("killed", signal.Signals(os.WTERMSIG(self._status)).name)
 
     def kill(self, children: int) -> None:
-        """End its process, and with it its PID namespace; where it has none, the listed `children` of this process and theirs too."""
+        """End its process, and with it its PID namespace.
+
+        Where it has none, the listed `children` of this process and theirs too.
+        """
         if self._status < 0:
             os.kill(self._pid, signal.SIGKILL)
             self._wait(0)
@@ -280,8 +326,13 @@ def _encode(value: Any) -> Any:
 
 def _refuse(value: Any) -> Any:
     if isinstance(value, plain.Opaque):  # the program returned it, and the tests hand it back
-        raise TypeError(f"{value!r}, which the program returned, is no plain data and cannot be passed to it")
-    raise BrokenError(f"the tests pass an object of type {type(value).__name__}, which is no plain data, to the program")
+        raise TypeError(
+            f"{value!r}, which the program returned, is no plain data and cannot be passed to it"
+        )
+    raise BrokenError(
+        f"the tests pass an object of type {type(value).__name__}, which is no plain data, "
+        "to the program"
+    )
 
 
 def _become(argument: Any, left: Any) -> None:
