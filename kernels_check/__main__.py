@@ -75,10 +75,8 @@ def load_model(name: str) -> ModelSpec:
     Raises:
         ConfigError: there is none, it has faults, or no engine would run it.
     """
-    path, known = (
-        Path(name) if name.endswith(".toml") else configs_folder() / "models" / f"{name}.toml",
-        model_names(),
-    )
+    path = Path(name) if name.endswith(".toml") else configs_folder() / "models" / f"{name}.toml"
+    known = model_names()
     if not path.is_file():
         raise ConfigError(
             f"--model: given {name!r}; allowed: a .toml file or one of "

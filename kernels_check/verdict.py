@@ -50,10 +50,8 @@ def ops_table(rows: Sequence[OpRow]) -> Table:
         groups.setdefault((row.op, row.dtype), []).append(row)
     tried = _sizes({row.batch_size for row in rows})
     heading = ("op", "dtype", "row sizes", "unequal batches", "by at most")
-    title, caption = (
-        f"Kernels on {rows[0].device}",
-        f"a row alone against the same row in batches of {tried}",
-    )
+    title = f"Kernels on {rows[0].device}"
+    caption = f"a row alone against the same row in batches of {tried}"
     table = Table(*heading, title=title, caption=caption, box=SIMPLE, pad_edge=False)
     for (op, dtype), members in groups.items():
         shapes = ", ".join(_shape(shape) for shape in dict.fromkeys(row.shape for row in members))

@@ -124,23 +124,13 @@ def run(
     Given again, it goes on where it stopped.
     """
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import generate, score, sweep as stages
-    from pipeline.data import fetch
-    from pipeline.report import terminal
-    from pipeline.score import early
+    from pipeline.report import delta_table
+    from pipeline.sweep import default_folder, run_sweep
 
     reporter = _reporter()
-    fetch.check_present(spec)
-    with _locked(out or stages.default_folder(spec)) as folder:
-        stages.make_plan(folder, spec, reporter)
-        reporter.say(stages.plan_line(folder))
-        spec = stages.as_judged(folder, spec)
-        generate.generate(folder, spec, reporter, address, early.Scorer(folder, spec).step)
-        score.score(folder, spec, reporter, address)
-        stages.analyse(folder, spec, reporter)
-        path = stages.write_report(folder, spec)
-        _console().print(terminal.delta_table(folder.tables()))
-        reporter.say(f"report: {path}")
+    finished = run_sweep(spec, out or default_folder(spec), reporter, address)
+    _console().print(delta_table(finished.tables()))
+    reporter.say(f"report: {finished.report_path}")
 
 
 @app.command()
@@ -174,20 +164,21 @@ def plan(
     Needs no GPU and starts no engine.
     """
     spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
-    from pipeline import sweep as stages
+    from pipeline import plan as stage
     from pipeline.data import fetch
     from pipeline.plan import cost
+    from pipeline.sweep import default_folder
 
     reporter, stated = _reporter(), cost.stated_rate(rate) if rate else None
     fetch.check_present(spec, weights=False)
-    with _locked(out or stages.default_folder(spec)) as folder:
-        plan = stages.make_plan(folder, spec, reporter)
+    with _locked(out or default_folder(spec)) as folder:
+        planned = stage.make_plan(folder, spec, reporter)
         if check_gold:
-            stages.check_gold(plan, spec, reporter)
-        _console().print(stages.task_table(plan))
-        _console().print(stages.plan_table(folder))
+            stage.check_gold(planned, spec, reporter)
+        _console().print(stage.task_table(planned))
+        _console().print(stage.plan_table(folder))
         _console().print(cost.table(folder, spec, stated, gpus))
-        for note in stages.plan_notes(folder, spec):
+        for note in stage.plan_notes(folder, spec):
             reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")
 
@@ -214,13 +205,13 @@ def score(
 
     Given again, with other metrics or a newer extraction.
     """
-    from pipeline import score as stage, sweep as stages
+    from pipeline import plan, score as stage
 
     with _opened(run_folder) as (folder, spec):
         # Consent is not stored in a run: whoever scores it here gives it here.
         _check_consent(run_folder, spec, allow_code_execution)
         if metrics:
-            spec = stages.with_metrics(folder, spec, [name.strip() for name in metrics.split(",")])
+            spec = plan.with_metrics(folder, spec, [name.strip() for name in metrics.split(",")])
         stage.score(
             folder,
             spec.model_copy(update={"allow_code_execution": allow_code_execution}),
@@ -232,30 +223,29 @@ def score(
 @app.command()
 def analyse(run_folder: RunFolder) -> None:
     """Turn scores into tables: by date, deltas, flips, noise floor."""
-    from pipeline import sweep as stages
+    from pipeline import analyses
 
     with _opened(run_folder) as (folder, spec):
-        stages.analyse(folder, spec, _reporter())
+        analyses.analyse(folder, spec, _reporter())
 
 
 @app.command()
 def report(run_folder: RunFolder) -> None:
     """Write report.html from the tables of a run, and print the table of deltas."""
-    from pipeline import sweep as stages
-    from pipeline.report import terminal
+    from pipeline.report import delta_table, write_report
 
     with _opened(run_folder) as (folder, spec):
-        path = stages.write_report(folder, spec)
-        _console().print(terminal.delta_table(folder.tables()))
+        path = write_report(folder, spec)
+        _console().print(delta_table(folder.tables()))
         _reporter().say(f"report: {path}")
 
 
 @app.command()
 def status(run_folder: RunFolder) -> None:
     """Say what of a run is done and what is missing."""
-    from pipeline import sweep as stages
+    from pipeline.commands.status import status_table
 
-    _console().print(stages.status_table(_open(run_folder)))
+    _console().print(status_table(_open(run_folder)))
 
 
 @app.command()
@@ -487,11 +477,11 @@ def _locked(folder: "str | Path") -> Iterator["Run"]:
 
 @contextlib.contextmanager
 def _opened(folder: str) -> Iterator[tuple["Run", "SweepSpec"]]:
-    from pipeline import sweep as stages
+    from pipeline.plan import planned_spec
 
     opened = _open(folder)
     with opened.locked():
-        yield opened, stages.spec_of(opened)
+        yield opened, planned_spec(opened)
 
 
 def _open(folder: str) -> "Run":

@@ -12,11 +12,12 @@ import pytest
 # Before anything imports a library that would look for a network.
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-from pipeline import cluster, engines, settings, sweep as stages
+from pipeline import cluster, engines, settings
 from pipeline.core.progress import Reporter
 from pipeline.data import checkpoints
 from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, configs_folder
 from pipeline.store.run_folder import Run
+from pipeline.sweep import run_sweep
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -144,15 +145,7 @@ def simulated_run(
     simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Run]:
     """A finished run of the simulated sweep, made by the stages themselves, Ray included."""
-    from pipeline import generate, score
-
-    run, reporter = Run(tmp_path_factory.mktemp("runs") / "small"), Reporter()
-    stages.make_plan(run, simulated_spec, reporter)
-    generate.generate(run, simulated_spec, reporter)
-    score.score(run, simulated_spec, reporter)
-    stages.analyse(run, simulated_spec, reporter)
-    stages.write_report(run, simulated_spec)
-    yield run
+    yield run_sweep(simulated_spec, tmp_path_factory.mktemp("runs") / "small", Reporter())
 
 
 @pytest.fixture(scope="module")

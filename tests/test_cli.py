@@ -323,11 +323,12 @@ def test_join_looks_at_the_name_of_its_file_first(tmp_path: Path) -> None:
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:
-    from pipeline import settings, sweep as stages
+    from pipeline import settings
+    from pipeline.sweep import default_folder
 
     spec = settings.load_sweep("demo")
-    whole = stages.default_folder(spec)
-    few, fewer = (stages.default_folder(settings.narrow(spec, limit=n)) for n in (3, 2))
+    whole = default_folder(spec)
+    few, fewer = (default_folder(settings.narrow(spec, limit=n)) for n in (3, 2))
     assert whole == Path("runs/demo")
     assert len({whole, few, fewer}) == 3
 

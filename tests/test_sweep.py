@@ -1,14 +1,16 @@
 import pytest
 
-from pipeline import sweep as stages
+from pipeline.analyses import analyse
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
+from pipeline.plan import planned_spec
+from pipeline.report import provenance_of, write_report
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 
 
 def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec) -> None:
-    stored = stages.spec_of(simulated_run)
+    stored = planned_spec(simulated_run)
     assert stored == simulated_spec.model_copy(update={"data_root": None}), (
         "where the data lay is this machine's affair"
     )
@@ -24,25 +26,25 @@ def test_a_report_needs_tables(
     shutil.copytree(simulated_run.folder, folder)
     (folder / "tables" / "deltas.parquet").unlink()
     with pytest.raises(StoreError, match="lacks the tables deltas; run `datesweep analyse"):
-        stages.write_report(Run(folder), simulated_spec)
+        write_report(Run(folder), simulated_spec)
 
 
 def test_a_simulated_run_says_so_in_its_report(simulated_run: Run) -> None:
     assert "simulated" in (simulated_run.folder / "report.html").read_text().lower()
-    assert stages.provenance(simulated_run, stages.spec_of(simulated_run)).is_simulated
+    assert provenance_of(simulated_run, planned_spec(simulated_run)).is_simulated
 
 
 def test_a_narrowed_run_says_so_in_its_report(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
     narrowed = simulated_spec.model_copy(update={"narrowing": {"--limit": "3"}})
-    assert stages.provenance(simulated_run, narrowed).narrowing == {"--limit": "3"}
+    assert provenance_of(simulated_run, narrowed).narrowing == {"--limit": "3"}
 
 
 def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
-    sections = stages.provenance(simulated_run, simulated_spec).sections
+    sections = provenance_of(simulated_run, simulated_spec).sections
     assert sections["Run"]["fingerprint"] == simulated_run.manifest()["fingerprint"][:16]
     assert "transformers" in sections["Versions"]
     assert "hash" in sections["Model simulated"]["chat template"]
@@ -54,5 +56,5 @@ def test_analysing_again_writes_the_same_bytes(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
     before = {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()}
-    stages.analyse(simulated_run, simulated_spec, Reporter())
+    analyse(simulated_run, simulated_spec, Reporter())
     assert {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()} == before

@@ -50,10 +50,8 @@ def wrong_scores(
     Its metric is None where a run has none at all.
     """
     run = [pl.col(name) == series[name] for name in tables.RUN_KEY]
-    asked, here = (
-        completions.filter(*run),
-        scores.filter(*run, pl.col("metric") == (series["metric"] or "")),
-    )
+    asked = completions.filter(*run)
+    here = scores.filter(*run, pl.col("metric") == (series["metric"] or ""))
     count = asked.select(pl.len()).collect().item()
     missing = asked.join(here, on=tables.OUTPUT_KEY, how="anti").select(tables.ROW_KEY).collect()
     if missing.height:

@@ -40,10 +40,8 @@ def load(
             twice; or its variant or item is unknown.
     """
     for model in completions.select("model").unique().collect(engine="streaming")["model"].sort():
-        mine, theirs = (
-            completions.filter(pl.col("model") == model),
-            scores.filter(pl.col("model") == model),
-        )
+        mine = completions.filter(pl.col("model") == model)
+        theirs = scores.filter(pl.col("model") == model)
         judged = _judged(theirs, items)
         for run, asked in _asked(mine, variants, items).items():
             series = dict(zip(["model", *_MODEL_RUN], (model, *run), strict=True))
@@ -130,12 +128,10 @@ class _Judged:
         if not _is_sorted(item, output):
             order = np.lexsort((output, item))
             order = order[item[order] >= 0]
-            item, output, status, answer = (
-                item[order],
-                output[order],
-                status[order],
-                answer.gather(order),
-            )
+            item = item[order]
+            output = output[order]
+            status = status[order]
+            answer = answer.gather(order)
             values, places = values[order], places[order]
         return _Arrays(
             item=item, output=output, status=status, answer=answer, values=values, places=places

@@ -82,15 +82,11 @@ class Cells:
         `group` is (num_items,) the number of each item's.
         """
         shape = (num_groups, self.index.shape[1], self.num_stats)
-        total, dates = (
-            np.zeros(np.prod(shape, dtype=np.int64)),
-            np.arange(shape[1]) * self.num_stats,
-        )
+        total = np.zeros(np.prod(shape, dtype=np.int64))
+        dates = np.arange(shape[1]) * self.num_stats
         for block in self._blocks():
-            rows, cells = (
-                self.index[block],
-                group[block, None] * (shape[1] * self.num_stats) + dates,
-            )
+            rows = self.index[block]
+            cells = group[block, None] * (shape[1] * self.num_stats) + dates
             if (rows < 0).any():
                 rows, cells = rows[rows >= 0], cells[rows >= 0]
             np.add.at(
@@ -128,10 +124,8 @@ def nonzero(stats: Floats) -> tuple[Floats, Ints]:
     row, place = np.divmod(cell, stats.shape[1])
     column = np.arange(cell.size) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = int(per_row.max(initial=1))
-    values, places = (
-        np.zeros((len(stats), width)),
-        np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1])),
-    )
+    values = np.zeros((len(stats), width))
+    places = np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1]))
     values[row, column], places[row, column] = stats[row, place], place
     return values, places
 
@@ -168,11 +162,9 @@ def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) 
         seed: of the generator; equal seeds give equal draws.
     """
     rng, varying = np.random.default_rng(seed), cells.varying()
-    fixed, counts, moving = (
-        cells.items(~varying).sums(),
-        cells.counts,
-        list(_patterns(cells.items(varying))),
-    )
+    fixed = cells.items(~varying).sums()
+    counts = cells.counts
+    moving = list(_patterns(cells.items(varying)))
     ranges = np.empty(num_draws)
     for start in range(0, num_draws, _DRAWS_PER_SHUFFLE):
         sums = np.tile(fixed, (min(_DRAWS_PER_SHUFFLE, num_draws - start), 1, 1))
@@ -298,10 +290,8 @@ def _shuffled_sums(block: Cells, num_draws: int, rng: np.random.Generator) -> Fl
     """
     groups = _shuffled_groups(block, rng)
     num_groups, num_dates, num_stats = groups.shape
-    cells, order = (
-        groups.reshape(-1, num_stats),
-        np.arange(num_groups * num_dates).reshape(num_groups, num_dates),
-    )
+    cells = groups.reshape(-1, num_stats)
+    order = np.arange(num_groups * num_dates).reshape(num_groups, num_dates)
     sums, shuffled = np.empty((num_draws, num_dates, num_stats)), np.empty(groups.shape)
     for draw in range(num_draws):
         rng.permuted(order, axis=1, out=order)  # a shuffle of a shuffle is as random as a fresh one

@@ -67,11 +67,9 @@ def _conditions(outcomes: Outcomes) -> list[dict[str, Any]]:
 def _row(outcomes: Outcomes, condition: dict[str, Any]) -> dict[str, Any]:
     """One row of the table."""
     dates = outcomes.dates(condition["condition"])
-    codes, present, outputs = (
-        outcomes.codes[:, dates],
-        outcomes.present[:, dates],
-        outcomes.outputs[:, dates],
-    )
+    codes = outcomes.codes[:, dates]
+    present = outcomes.present[:, dates]
+    outputs = outcomes.outputs[:, dates]
     num_flipping, num_items = int(stats.flips(codes, present).sum()), int(present.any(axis=1).sum())
     low, high = stats.wilson(num_flipping, num_items)
     return {

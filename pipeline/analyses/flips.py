@@ -58,11 +58,9 @@ def table(evidence: Evidence) -> pl.DataFrame:
 def _rows(outcomes: Outcomes, condition: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Rows of the table for one run and condition, without what the items say."""
     columns = outcomes.dates(condition["condition"])
-    codes, present, answers = (
-        outcomes.codes[:, columns],
-        outcomes.present[:, columns],
-        outcomes.answers[:, columns],
-    )
+    codes = outcomes.codes[:, columns]
+    present = outcomes.present[:, columns]
+    answers = outcomes.answers[:, columns]
     dates = outcomes.columns["date"].gather(columns).to_list()
     for item in np.flatnonzero(stats.flips(codes, present)):
         shown = np.flatnonzero(present[item])

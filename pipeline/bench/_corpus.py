@@ -55,10 +55,8 @@ def year(items: Sequence[Item], bases: Sequence[Sequence[str]], seed: int = 5) -
 
     Answers are edits of the item's `bases`.
     """
-    words, rng = (
-        [word for base in bases for text in base for word in text.split()],
-        np.random.default_rng(seed),
-    )
+    words = [word for base in bases for text in base for word in text.split()]
+    rng = np.random.default_rng(seed)
     count = round(SHARE_DISTINCT * NUM_DATES)
     rare = 1 / np.arange(1, count + 1)
     parts = []

@@ -30,10 +30,8 @@ def measure(bench: Bench) -> Figures:
         for position, (item, arm) in enumerate(pairs):
             composer.compose(position, item, arm)
         first_s = time.perf_counter() - started
-        spliced, in_full = (
-            median(lambda: _spliced(composer, pairs)),
-            median(lambda: _in_full(composer, pairs)),
-        )
+        spliced = median(lambda: _spliced(composer, pairs))
+        in_full = median(lambda: _in_full(composer, pairs))
         return {
             "compose_prompts_per_s": spliced,
             "render_and_tokenise_prompts_per_s": in_full,

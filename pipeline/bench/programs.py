@@ -45,10 +45,8 @@ def measure(bench: Bench) -> Figures:
         started = time.perf_counter()
         score.score(run, spec, bench.reporter)
         seconds = time.perf_counter() - started
-        scores, completions = (
-            run.scores().collect(),
-            run.completions().select(pl.len()).collect().item(),
-        )
+        scores = run.scores().collect()
+        completions = run.completions().select(pl.len()).collect().item()
         return {
             "programs_completions": completions,
             "programs_distinct": scores.height,

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipeline import generate, score, sweep as stages
+from pipeline import generate, score
+from pipeline.analyses import analyse
 from pipeline.bench import Bench, Figures, _plans, scratch
 from pipeline.core import cores
 from pipeline.plan import stage as plan
@@ -57,7 +58,7 @@ _STAGES: dict[str, Callable[[Run, SweepSpec, Bench], object]] = {
     "plan": _plan,
     "generate": lambda run, spec, bench: generate.generate(run, spec, bench.reporter),
     "score": lambda run, spec, bench: score.score(run, spec, bench.reporter),
-    "analyse": lambda run, spec, bench: stages.analyse(run, spec, bench.reporter),
+    "analyse": lambda run, spec, bench: analyse(run, spec, bench.reporter),
 }
 
 

@@ -9,7 +9,6 @@ from pipeline.cluster.placement import (
     Resources as Resources,
     Room as Room,
     layout as layout,
-    set_aside as set_aside,
 )
 from pipeline.cluster.session import (
     OBJECT_STORE_BYTES as OBJECT_STORE_BYTES,

@@ -2,7 +2,6 @@
 one node.
 """
 
-import dataclasses
 from dataclasses import dataclass
 
 from pipeline.core.errors import EngineError
@@ -53,50 +52,6 @@ class Layout:
     """CPU cores of one replica."""
     num_gpus: int
     """GPUs of one replica, all on one node."""
-
-
-def set_aside(
-    spec: SweepSpec, resources: Resources, build: str, *, writes_text: bool
-) -> tuple[Resources, dict[str, int]]:
-    """What engines may use of `resources`, and how many CPU cores of each node are kept from them
-    for scoring.
-
-    By itself that is none where no task of the sweep `writes_text`: labels are scored in no time,
-    and at the end.
-
-    Raises:
-        EngineError: no core would be left for an engine.
-    """
-    on_gpu = (
-        writes_text and build == "gpu" and spec.engine.device != "cpu" and resources.num_gpus > 0
-    )
-    kept = {node.node_id: node.num_cpus // 4 if on_gpu else 0 for node in resources.nodes}
-    if spec.engine.scoring_cpus != "auto":
-        kept = _dealt(spec.engine.scoring_cpus, resources)
-    left = tuple(
-        dataclasses.replace(node, num_cpus=node.num_cpus - kept[node.node_id])
-        for node in resources.nodes
-    )
-    return Resources(nodes=left), kept
-
-
-def _dealt(num_cpus: int, resources: Resources) -> dict[str, int]:
-    """How many of `num_cpus` cores each node gives, each time one of the node that has most left.
-
-    Every node keeps one.
-    """
-    kept = dict.fromkeys((node.node_id for node in resources.nodes), 0)
-    for _ in range(num_cpus):
-        most = max(resources.nodes, key=lambda node: node.num_cpus - kept[node.node_id])
-        if most.num_cpus - kept[most.node_id] <= 1:
-            raise EngineError(
-                f"engine.scoring_cpus: given {num_cpus}; Ray has {resources.num_cpus} CPU "
-                f"cores on {len(resources.nodes)} nodes, and each "
-                "must leave one for an engine: at most "
-                f"{max(0, resources.num_cpus - len(resources.nodes))}"
-            )
-        kept[most.node_id] += 1
-    return kept
 
 
 class Room:

@@ -30,15 +30,11 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
             contradict each other.
     """
     model, benchmark = spec.models[0], benchmarks.load(spec.tasks[0], spec.data_root)
-    task, item, variant = (
-        benchmark.task,
-        _item(benchmark.items, item_id),
-        _variant(spec, date, condition),
-    )
-    builder, shots = (
-        PromptBuilder(model, checkpoints.folder(model, weights=False)),
-        benchmark.task.shots(item, benchmark.examples),
-    )
+    task = benchmark.task
+    item = _item(benchmark.items, item_id)
+    variant = _variant(spec, date, condition)
+    builder = PromptBuilder(model, checkpoints.folder(model, weights=False))
+    shots = benchmark.task.shots(item, benchmark.examples)
     prompt, text = builder.item_prompt(task, item, variant, shots), variant.date_text
     span, wanted = builder.span(prompt, text), builder.labels(task, item)
     labels = dict(zip(wanted, builder.label_token_ids(prompt, text, wanted), strict=True))
@@ -227,10 +223,8 @@ def _tasks() -> Table:
         "task", "what it is", "styles", "metrics", "data", "licence", title="tasks"
     )
     for task in map(tasks.get, registry.names("tasks")):
-        source, judged = (
-            task.source,
-            dict.fromkeys(metric for style in task.styles.values() for metric in style.metrics),
-        )
+        source = task.source
+        judged = dict.fromkeys(metric for style in task.styles.values() for metric in style.metrics)
         columns = [
             task.name,
             task.title,

@@ -107,13 +107,11 @@ class _Live:
 
 class _Log:
     def __init__(self, reporter: Reporter, name: str, total: int, unit: str) -> None:
-        self.reporter, self.name, self.total, self.unit, self.detail = (
-            reporter,
-            name,
-            total,
-            unit,
-            "",
-        )
+        self.reporter = reporter
+        self.name = name
+        self.total = total
+        self.unit = unit
+        self.detail = ""
         self.started = self.printed = time.monotonic()
         self.first: int | None = None
 

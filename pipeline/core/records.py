@@ -212,24 +212,3 @@ class Score:
     """The metric's settings and versions."""
     extraction_version: int
     """Version of the extraction that read the answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartialSum:
-    """What the completions of one chunk of distinct outputs add to the score of one variant and
-    replicate under one metric.
-    """
-
-    model: str
-    engine: str
-    task: str
-    style: str
-    metric: str
-    variant: str
-    replicate: int
-    num_scored: int
-    num_no_answer: int
-    num_failed: int
-    num_timeout: int
-    sums: list[float]
-    """(num_stats,) summed statistics of the completions whose status is not `failed`."""

@@ -9,12 +9,11 @@ was at; they go back to the queue, and another is started in its place.
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import cluster, engines, tasks
+from pipeline import cluster, engines
 from pipeline.cluster import Layout
 from pipeline.core import quiet
 from pipeline.core.errors import EngineError, PipelineError, StoreError
@@ -33,22 +32,11 @@ RESTARTS = 3
 done."""
 
 
-Beside = Callable[[Mapping[str, int]], str]
-"""Work on so many CPU cores of each node, none of them the engines', a little at each call; it
-returns what it has done, in words."""
-
-
-def generate(
-    run: Run,
-    spec: SweepSpec,
-    reporter: Reporter,
-    address: str | None = None,
-    beside: Beside = lambda cores: "",
-) -> None:
+def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
     """Make every completion of `run` that is not there yet.
 
     Models on GPU run side by side as far as there is room, see `_Crew`; on CPU they run one after
-    another. `beside` is called every few seconds with the cores that are kept from the engines.
+    another.
 
     Raises:
         EngineError: an engine cannot start, or replicas keep dying; what is written is kept, and
@@ -60,11 +48,7 @@ def generate(
     if not any(todo.values()):
         reporter.say("generate: every completion is there already")
         return
-    with cluster.session(address) as everything:
-        writes_text = any(tasks.get(t.name, t.style).kind == "text" for t in spec.tasks)
-        resources, aside = cluster.set_aside(
-            spec, everything, engines.build(), writes_text=writes_text
-        )
+    with cluster.session(address) as resources:
         models = [_as_planned(run, m, reporter) for m in spec.models if todo[m.name]]
         placed = [cluster.layout(spec, m, resources, len(shards), engines.build()) for m in models]
         jobs = [
@@ -73,7 +57,7 @@ def generate(
         side_by_side = [job for job in jobs if job.placed.num_gpus]
         for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:
             if group:
-                _Crew(run, spec, group, reporter, resources, lambda: beside(aside)).work()
+                _Crew(run, spec, group, reporter, resources).work()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -154,16 +138,9 @@ class _Crew:
         jobs: list[_Job],
         reporter: Reporter,
         resources: cluster.Resources,
-        beside: Callable[[], str],
     ) -> None:
         """Nothing is started yet."""
-        self.run, self.spec, self.jobs, self.reporter, self.beside = (
-            run,
-            spec,
-            jobs,
-            reporter,
-            beside,
-        )
+        self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
         self.fingerprint = run.manifest()["fingerprint"]
         self.room = cluster.Room(resources)
         self.room.keep_only({node.node_id for node in cluster.nodes()})
@@ -189,7 +166,6 @@ class _Crew:
         ):
             while self.workers and not any(worker.has_started for worker in self.workers):
                 self._listen()
-                self.beside()
         self.started_s = time.monotonic()
         title = (
             f"generate {self.jobs[0].model.name}"
@@ -199,11 +175,7 @@ class _Crew:
         with self.reporter.stage(title, sum(job.total for job in self.jobs), "requests") as stage:
             while self.workers:
                 self._listen()
-                aside = self.beside()
-                stage.update(
-                    sum(job.done for job in self.jobs),
-                    "; ".join(filter(None, [self._detail(), aside])),
-                )
+                stage.update(sum(job.done for job in self.jobs), self._detail())
         if unmade := [job.model.name for job in self.jobs if job.done < job.total]:
             raise EngineError(
                 f"no node is left with room for a replica of {', '.join(unmade)}; {_KEPT}"
@@ -262,10 +234,8 @@ class _Crew:
                 worker.job.tallies[worker.number] = ray.get(next(worker.awaited))
             else:
                 _record_facts(self.run, worker.job.model, ray.get(worker.awaited))
-                worker.awaited, worker.has_started = (
-                    worker.actor.work.remote(worker.job.queue, worker.number),
-                    True,
-                )
+                worker.awaited = worker.actor.work.remote(worker.job.queue, worker.number)
+                worker.has_started = True
         except StopIteration:
             self._dismiss(worker)
             self._say_if_done(worker.job)

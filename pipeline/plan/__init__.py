@@ -6,12 +6,26 @@ prompts, and what the work will cost. No engine is started.
 
 from pipeline.plan.benchmarks import (
     Benchmark as Benchmark,
+    as_scored as as_scored,
     check_consent as check_consent,
-    judged_by as judged_by,
     layers as layers,
     load as load,
     max_tokens as max_tokens,
+    scored_by as scored_by,
+    signatures as signatures,
+    with_metrics as with_metrics,
 )
 from pipeline.plan.checks import rendered as rendered
 from pipeline.plan.cost import Rate as Rate, keep_rate as keep_rate
-from pipeline.plan.stage import Plan as Plan
+from pipeline.plan.stage import (
+    Plan as Plan,
+    check_gold as check_gold,
+    make_plan as make_plan,
+    planned_spec as planned_spec,
+)
+from pipeline.plan.summary import (
+    plan_line as plan_line,
+    plan_notes as plan_notes,
+    plan_table as plan_table,
+    task_table as task_table,
+)

@@ -5,6 +5,8 @@ examples where the style has them.
 import hashlib
 from dataclasses import dataclass
 
+import polars as pl
+
 from pipeline import metrics, tasks
 from pipeline.core import registry
 from pipeline.core.errors import ConfigError, DataError, nearest
@@ -12,6 +14,7 @@ from pipeline.core.records import Item
 from pipeline.data import rows as sources
 from pipeline.sandbox import run as sandbox
 from pipeline.settings import ModelSpec, SweepSpec, TaskSpec
+from pipeline.store import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ def check_consent(spec: SweepSpec) -> None:
         )
 
 
-def judged_by(spec: TaskSpec) -> tuple[str, ...]:
+def scored_by(spec: TaskSpec) -> tuple[str, ...]:
     """Metrics under which the answers are scored: the sweep's choice, else the task's own."""
     return tuple(dict.fromkeys(spec.metrics or tasks.get(spec.name, spec.style).metrics))
 
@@ -68,7 +71,7 @@ def check_metrics(spec: SweepSpec) -> None:
     """Nothing, or ConfigError where a task names a metric that it cannot be judged by."""
     for task in spec.tasks:
         fitting = fitting_metrics(task)
-        for name in judged_by(task):
+        for name in scored_by(task):
             if name not in fitting:
                 raise ConfigError(
                     f"task {task.name}.{task.style}: it cannot be judged by {name!r}; "
@@ -182,3 +185,31 @@ def select(items: list[Item], limit: int | None, seed: int = 0) -> list[Item]:
         seen[item.group] = rank[item.item_id][0] + 1
     chosen = set(sorted(rank, key=rank.__getitem__)[:limit])
     return [item for item in items if item.item_id in chosen]
+
+
+def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
+    """The metrics that a task is judged by and their signatures, for all the `items` that it asks."""
+    return {name: metrics.get(name).signature_for(items) for name in scored_by(task)}
+
+
+def as_scored(run: Run, spec: SweepSpec) -> SweepSpec:
+    """`spec` with the metrics that `score --metrics` chose for `run`, if it did."""
+    chosen = run.chosen_metrics()
+    changed = [
+        task.model_copy(update={"metrics": chosen.get(f"{task.name}.{task.style}", task.metrics)})
+        for task in spec.tasks
+    ]
+    return spec.model_copy(update={"tasks": changed})
+
+
+def with_metrics(run: Run, spec: SweepSpec, names: list[str]) -> SweepSpec:
+    """`spec` with each task scored by those of the metrics `names` that fit it.
+
+    The choice is kept where the scores are, so that it outlives a new plan of the same run.
+
+    Raises:
+        ConfigError: a metric is unknown or fits no task, or none fits some task.
+    """
+    chosen = chosen_metrics(spec.tasks, names)
+    run.choose_metrics({f"{task.name}.{task.style}": task.metrics or [] for task in chosen})
+    return as_scored(run, spec)

@@ -20,7 +20,7 @@ from pipeline.core import cores, tables
 from pipeline.core.errors import DataError, PromptError
 from pipeline.core.records import Item, Variant
 from pipeline.data import checkpoints
-from pipeline.plan.benchmarks import Benchmark, judged_by, max_tokens
+from pipeline.plan.benchmarks import Benchmark, max_tokens, scored_by
 from pipeline.prompts import (
     CONTEXT,
     ItemPrompt,
@@ -321,7 +321,7 @@ def check_gold(asked: Benchmark, option_orders: list[int]) -> dict[str, float]:
     """
     outputs = pl.concat([gold_outputs(asked, order) for order in option_orders])
     answers = outputs.hstack(asked.task.answers(outputs))
-    return {name: _gold_score(asked, metrics.get(name), answers) for name in judged_by(asked.spec)}
+    return {name: _gold_score(asked, metrics.get(name), answers) for name in scored_by(asked.spec)}
 
 
 def gold_outputs(asked: Benchmark, option_order: int) -> pl.DataFrame:

@@ -17,13 +17,14 @@ import polars as pl
 from pipeline import __version__, store
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError
+from pipeline.core.progress import Reporter
 from pipeline.core.records import Arm, AskedItem, Item, Variant
 from pipeline.data import checkpoints, rows as sources
 from pipeline.plan import benchmarks, checks, order
 from pipeline.plan.benchmarks import Benchmark
 from pipeline.prompts import variants
 from pipeline.settings import SweepSpec
-from pipeline.store import Run
+from pipeline.store import Run, write_json
 
 Say = Callable[[str], None]
 
@@ -31,7 +32,7 @@ _NOT_IN_FINGERPRINT: dict[str, Any] = {
     "title": True,
     "description": True,
     "data_root": True,
-    "engine": {"replicas", "threads", "scoring_cpus"},
+    "engine": {"replicas", "threads"},
     "allow_code_execution": True,
     "narrowing": True,
     "tasks": {"__all__": {"metrics"}},
@@ -165,3 +166,47 @@ def _items_hash(items: list[Item]) -> str:
     return tables.short_hash(
         json.dumps(tables.from_records(Item, items).to_dicts(), sort_keys=True).encode()
     )
+
+
+def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
+    """The plan of `run`, written unless it was planned before with exactly these settings.
+
+    Raises:
+        StoreError: the folder holds a run of other settings.
+    """
+    with reporter.waiting("reading tasks and models"):
+        gathered = gather(spec, reporter.say)
+    if run.claim(gathered.settings):
+        # Titles, replicas, paths and the like may have changed; the stages that come later read
+        # them from here.
+        write_json({**run.manifest(), "sweep": stored(spec)}, run.manifest_path)
+    else:
+        with reporter.waiting("checking that every prompt carries its date"):
+            write(run, spec, gathered, reporter.say)
+    return gathered
+
+
+def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
+    """Prove, for every task, that the right answer of every item gets full marks through the real
+    extraction and metrics.
+
+    Raises:
+        DataError: one does not; names the item and what was read out of its right answer.
+    """
+    for benchmark in planned.benchmarks:
+        orders = spec.conditions.option_orders
+        with reporter.waiting(
+            f"scoring the {len(benchmark.items):,} right answers of {benchmark.name}"
+        ):
+            scores = checks.check_gold(benchmark, orders)
+        found = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+        reporter.say(
+            f"gold {benchmark.name}: {found} on {len(benchmark.items):,} right answers"
+            + f" in {len(orders)} orders" * (len(orders) > 1)
+        )
+
+
+def planned_spec(run: Run) -> SweepSpec:
+    """The settings with which `run` was planned, and the metrics that were chosen for it since."""
+    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
+    return benchmarks.as_scored(run, planned)

@@ -73,11 +73,9 @@ class Spliced:
         """Token ids of the prompt of an item under a date, and their hash (`frames.prompt_hash`)."""
         if self.whole and item in self.whole:
             return (ids := self.builder.encode(self.whole[item].text(date_text))), prompt_hash(ids)
-        lead, window, tail = (
-            self.leads[item],
-            self.windows[item].segments[date_text],
-            self.tails[item],
-        )
+        lead = self.leads[item]
+        window = self.windows[item].segments[date_text]
+        tail = self.tails[item]
         return lead.ids + window.ids + tail.ids, short_hash(lead.data + window.data + tail.data)
 
     def longest(self, item: int, date_texts: Sequence[str]) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from pipeline.analyses import AXES, COUNTS, SERIES_KEY, deltas
-from pipeline.report import Provenance, charts, conditions, wording
+from pipeline.report import charts, conditions, wording
 from pipeline.report._cells import Cell, Row, count
+from pipeline.report.provenance import Provenance
 
 MAX_FLIPS_SHOWN = 40
 """Rows of the flip table on the page; the CSV has all."""
@@ -60,11 +61,9 @@ def _context(tables: Mapping[str, pl.DataFrame], provenance: Provenance) -> dict
     names = wording.Names(
         pl.concat([found.select(*SERIES_KEY, *AXES), by_date.select(*SERIES_KEY, *AXES)])
     )
-    colours, panel_keys, beside = (
-        _colours(by_date, names),
-        _panel_keys(by_date),
-        conditions.beside_the_date(tables),
-    )
+    colours = _colours(by_date, names)
+    panel_keys = _panel_keys(by_date)
+    beside = conditions.beside_the_date(tables)
     return {
         "provenance": provenance,
         **_opening(tables, names),
@@ -107,10 +106,8 @@ def _opening(tables: Mapping[str, pl.DataFrame], names: wording.Names) -> dict[s
 
 def _lead(found: pl.DataFrame) -> str:
     """What was swept and how many deltas are more than chance, in one sentence or two."""
-    num_dates, num_conditions = (
-        max(found["num_dates"].to_list(), default=0),
-        found["condition"].n_unique(),
-    )
+    num_dates = max(found["num_dates"].to_list(), default=0)
+    num_conditions = found["condition"].n_unique()
     swept = (
         f"{count(found['model'].n_unique(), 'model')}, "
         f"{count(found['task'].n_unique(), 'task')}, {count(num_dates, 'date')}"
@@ -140,10 +137,8 @@ def _headlines(found: pl.DataFrame, names: wording.Names) -> Iterator[dict[str, 
         row = mine.sort(
             is_more, "delta", descending=True, nulls_last=True, maintain_order=True
         ).row(0, named=True)
-        num_tested, num_more = (
-            mine["p_value"].drop_nulls().len(),
-            int((mine["verdict"] == deltas.MORE).sum()),
-        )
+        num_tested = mine["p_value"].drop_nulls().len()
+        num_more = int((mine["verdict"] == deltas.MORE).sum())
         yield {
             "model": names.model(row),
             "sentence": wording.delta_sentence(row, names.series(row)),

@@ -219,10 +219,8 @@ def conclusion(row: Mapping[str, Any]) -> str:
 
 def noise_floor(row: Mapping[str, Any]) -> str:
     """What a row of the table `deltas` or `conditions` says about the engine's own noise."""
-    share, what = (
-        row["placebo_flip_percent"],
-        "date" if row.get("axis", "date") == "date" else "prompt",
-    )
+    share = row["placebo_flip_percent"]
+    what = "date" if row.get("axis", "date") == "date" else "prompt"
     if share is None:
         return f"The engine's own noise was not measured: no {what} was asked twice."
     if share == 0:

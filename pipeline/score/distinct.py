@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pipeline import metrics, tasks
+from pipeline import tasks
 from pipeline.core import tables
 from pipeline.core.errors import StoreError
 from pipeline.core.records import Score
-from pipeline.plan import judged_by
+from pipeline.plan import signatures
 from pipeline.settings import SweepSpec, TaskSpec
 from pipeline.store import Place, Run, scan_parquet
 
@@ -37,8 +37,6 @@ class Chunk:
 
     path: Place
     """The file of its scores."""
-    sums_path: Place
-    """The file of their sums by variant."""
     model: str
     task: TaskSpec
     index: int
@@ -51,28 +49,6 @@ class Chunk:
     """Number of outputs."""
     num_completions: int
     """Number of completions that gave them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
-    """Distinct outputs, and which completions gave them."""
-
-    rows: pl.DataFrame
-    """`tables.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items' numbers
-    and by output id."""
-    given: pl.DataFrame
-    """For each completion, sorted by it: `output`, the row in `rows`; `variant` and `replicate`."""
-
-    def slice(self, start: int, size: int) -> "Outputs":
-        """`size` outputs from the row `start` on."""
-        first, last = np.searchsorted(self.given["output"].to_numpy(), [start, start + size])
-        given = self.given[first:last].with_columns(pl.col("output") - start)
-        return Outputs(rows=self.rows[start : start + size], given=given)
-
-
-def signatures(task: TaskSpec, items: pl.DataFrame) -> dict[str, str]:
-    """The metrics that a task is judged by and their signatures, for all the `items` that it asks."""
-    return {name: metrics.get(name).signature_for(items) for name in judged_by(task)}
 
 
 def how_scored(task: TaskSpec, items: pl.DataFrame) -> str:
@@ -101,16 +77,10 @@ def _band_completions(task: TaskSpec) -> int:
 
 
 def unfinished(run: Run, planned: Sequence[Chunk]) -> list[Chunk]:
-    """Those whose scores or sums are not there, or in which our machinery failed on an output:
-    these get another chance.
-    """
-    # Two listings, and one scan: a store takes tens of milliseconds for each file asked after.
-    there = {
-        str(path)
-        for part in ("scores", "sums")
-        for path in (run.folder / part).glob("*/*/*.parquet")
-    }
-    whole = [c for c in planned if {str(c.path), str(c.sums_path)} <= there]
+    """Those without scores, or in which our machinery failed on an output and may try again."""
+    # One listing, and one scan: a store takes tens of milliseconds for each file asked after.
+    there = {str(path) for path in (run.folder / "scores").glob("*/*/*.parquet")}
+    whole = [c for c in planned if str(c.path) in there]
     if whole and _any_failed([c.path for c in whole]):
         whole = [c for c in whole if not _any_failed([c.path])]
     done = {c.path for c in whole}
@@ -134,15 +104,15 @@ def chunks(run: Run, spec: SweepSpec) -> Iterator[Chunk]:
     )
 
 
-def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Outputs]]:
+def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, pl.DataFrame]]:
     """Each of the chunks `wanted` with its outputs."""
     for band in _bands(wanted):
         first = band[0]
         found = outputs_of(run, first.model, first.task, first.first_item, band[-1].last_item)
         for chunk in band:
             start = first.skipped + sum(c.size for c in band[: chunk.index - first.index])
-            mine = found.slice(start, chunk.size)
-            if mine.rows.height != chunk.size:
+            mine = found[start : start + chunk.size]
+            if mine.height != chunk.size:
                 raise StoreError(
                     f"{run.folder}: completions of {chunk.model} are not in the shards of "
                     "the plan; generate them anew"
@@ -150,7 +120,9 @@ def with_outputs(run: Run, wanted: Iterable[Chunk]) -> Iterator[tuple[Chunk, Out
             yield chunk, mine
 
 
-def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item: int) -> Outputs:
+def outputs_of(
+    run: Run, model: str, task: TaskSpec, first_item: int, last_item: int
+) -> pl.DataFrame:
     """The outputs of a range of items in one benchmark run.
 
     Only the shards that the plan gave these items to are read.
@@ -167,35 +139,28 @@ def outputs_of(run: Run, model: str, task: TaskSpec, first_item: int, last_item:
     return distinct(mine, items, run.plan_table("variants"))
 
 
-def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame) -> Outputs:
-    """The outputs of `completions` of one benchmark run, which asked some of the `items`."""
+def distinct(completions: pl.LazyFrame, items: pl.Series, variants: pl.DataFrame) -> pl.DataFrame:
+    """Distinct outputs of `completions` of one benchmark run, which asked some of the `items`.
+
+    Columns `tables.OUTPUT_KEY`, `text`, `label_logprobs`, `option_order`; sorted by the items'
+    numbers and by output id.
+    """
     numbered = completions.with_columns(
         pl.col("variant").cast(pl.Enum(variants["variant"])), number=_number(items)
     )
-    # Ids first and texts once for each output: texts of all dates would be far larger. Sorted
-    # outside of the stream, which is slow at it.
-    found = numbered.select(*tables.OUTPUT_KEY, "number", "variant", "replicate").collect(
-        engine="streaming"
-    )
-    ordered = found.sort("number", "output_id", "variant", "replicate")
-    is_new = (
-        pl.struct("number", "output_id") != pl.struct("number", "output_id").shift()
-    ).fill_null(value=True)
-    ordered = ordered.with_columns(is_new=is_new).with_columns(
-        output=pl.col("is_new").cum_sum().cast(pl.Int64) - 1
-    )
+    # Ids first and texts once for each output: texts of all dates would be far larger.
+    order = ["number", "output_id", "variant", "replicate"]
+    ids = numbered.select(*tables.OUTPUT_KEY, "number", "variant", "replicate")
+    # Sorted outside of the stream, which is slow at it.
+    ordered = ids.collect(engine="streaming").sort(order)
+    output = ["number", "output_id"]
+    heads = ordered.unique(output, keep="first", maintain_order=True)
     orders = variants.select(pl.col("variant").cast(ordered.schema["variant"]), "option_order")
-    texts = (
-        numbered.select("number", "output_id", "text", "label_logprobs")
-        .unique(["number", "output_id"])
-        .collect(engine="streaming")
+    texts = numbered.select(*output, "text", "label_logprobs").unique(output)
+    rows = heads.join(orders, on="variant", how="left", maintain_order="left").join(
+        texts.collect(engine="streaming"), on=output, how="left", maintain_order="left"
     )
-    heads = ordered.filter("is_new").join(orders, on="variant", how="left", maintain_order="left")
-    rows = heads.join(texts, on=["number", "output_id"], how="left", maintain_order="left")
-    columns = [*tables.OUTPUT_KEY, "text", "label_logprobs", "option_order"]
-    return Outputs(
-        rows=rows.select(columns), given=ordered.select("output", "variant", "replicate")
-    )
+    return rows.select(*tables.OUTPUT_KEY, "text", "label_logprobs", "option_order")
 
 
 def _number(items: pl.Series) -> pl.Expr:
@@ -209,47 +174,33 @@ class _Keys:
 
     item: Numbers
     output: Numbers
-    arm: Numbers
-    """Number of the variant and replicate."""
     first: npt.NDArray[np.intp]
     """(num_outputs + 1,) where each distinct output begins, and the end."""
 
 
 def _keys(run: Run, model: str, task: TaskSpec, items: pl.Series) -> _Keys:
-    variants = pl.Enum(run.plan_table("variants")["variant"])
     output = pl.col("output_id").str.to_integer(base=16, dtype=pl.UInt64)
-    arm = (
-        pl.col("variant").cast(variants).to_physical().cast(pl.UInt32)
-        + pl.col("replicate").cast(pl.UInt32) * variants.categories.len()
-    )
     mine = run.completions(model).filter(pl.col("task") == task.name, pl.col("style") == task.style)
     found = (
-        mine.select(item=_number(items).cast(pl.UInt32), output=output, arm=arm)
+        mine.select(item=_number(items).cast(pl.UInt32), output=output)
         .drop_nulls("item")
         .collect(engine="streaming")
     )
-    item, number, arms = (column.to_numpy() for column in found.sort("item", "output", "arm"))
+    item, number = (column.to_numpy() for column in found.sort("item", "output"))
     is_new = np.append(True, (item[1:] != item[:-1]) | (number[1:] != number[:-1]))[: item.size]
-    return _Keys(
-        item=item, output=number, arm=arms, first=np.append(np.flatnonzero(is_new), item.size)
-    )
+    return _Keys(item=item, output=number, first=np.append(np.flatnonzero(is_new), item.size))
 
 
 def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
     items = run.plan_table("items").filter(task=task.name)
-    keys, size, kind = (
-        _keys(run, model, task, items["item_id"]),
-        chunk_rows(task),
-        f"{task.name}.{task.style}",
-    )
-    num_outputs, head_items, how = (
-        keys.first.size - 1,
-        keys.item[keys.first[:-1]],
-        how_scored(task, items),
-    )
+    keys = _keys(run, model, task, items["item_id"])
+    size = chunk_rows(task)
+    kind = f"{task.name}.{task.style}"
+    num_outputs = keys.first.size - 1
+    head_items = keys.item[keys.first[:-1]]
+    how = how_scored(task, items)
     for index, start in enumerate(range(0, num_outputs, size)):
         stop = min(start + size, num_outputs)
-        here = slice(keys.first[start], keys.first[stop])
         heads = keys.first[start:stop]
         first, last = int(keys.item[heads[0]]), int(keys.item[heads[-1]])
         questions = json.dumps(items[first : last + 1].to_dict(as_series=False), sort_keys=True)
@@ -257,15 +208,8 @@ def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
         name = tables.short_hash(
             content + _bytes(keys.item[heads] - first) + _bytes(keys.output[heads])
         )
-        sums_name = tables.short_hash(
-            name.encode()
-            + _bytes(keys.item[here] - first)
-            + _bytes(keys.output[here])
-            + _bytes(keys.arm[here])
-        )
         yield Chunk(
             path=run.folder / "scores" / model / kind / f"{index:05d}-{name}.parquet",
-            sums_path=run.folder / "sums" / model / kind / f"{index:05d}-{sums_name}.parquet",
             model=model,
             task=task,
             index=index,
@@ -273,7 +217,7 @@ def _chunks(run: Run, model: str, task: TaskSpec) -> Iterator[Chunk]:
             last_item=last,
             skipped=start - int(np.searchsorted(head_items, first)),
             size=stop - start,
-            num_completions=int(here.stop - here.start),
+            num_completions=int(keys.first[stop] - keys.first[start]),
         )
 
 

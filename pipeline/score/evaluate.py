@@ -9,15 +9,12 @@ the bad output stands alone, which then gets a row with status `failed` and the 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import numpy as np
 import polars as pl
 
 from pipeline import metrics, tasks
-from pipeline.analyses import stats
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError
-from pipeline.core.records import STATUSES, PartialSum, Score
-from pipeline.score.distinct import Outputs
+from pipeline.core.records import Score
 
 MOST_BAD = 64
 """Single outputs on which our code raises, before the rest of a chunk is given up: by then it is
@@ -93,40 +90,6 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
 
 
-def sums(scored: pl.DataFrame, outputs: Outputs) -> pl.DataFrame:
-    """Rows of `PartialSum`: the scores of all completions that gave `outputs`, added up for each
-    metric, variant and replicate.
-
-    `scored` is what `scores` gave for them. Completions are added in their order, so that the last
-    digit is always the same.
-    """
-    arms = (
-        outputs.given.select("variant", "replicate")
-        .unique()
-        .sort("variant", "replicate")
-        .with_row_index("arm")
-    )
-    arm = (
-        outputs.given.join(arms, on=["variant", "replicate"], how="left", maintain_order="left")[
-            "arm"
-        ]
-        .to_numpy()
-        .astype(np.int64)
-    )
-    output, named = (
-        outputs.given["output"].to_numpy(),
-        arms.select(pl.col("variant").cast(pl.String), "replicate"),
-    )
-    parts = [
-        named.with_columns(
-            **{name: pl.lit(part[name][0]) for name in [*tables.RUN_KEY, "metric"]},
-            **_added(part, output, arm, arms.height),
-        ).select(tables.schema(PartialSum).names())
-        for part in scored.partition_by("metric", maintain_order=True)
-    ]
-    return pl.concat(parts)
-
-
 def _task(rows: pl.DataFrame) -> tasks.Task:
     return tasks.get(rows["task"][0], rows["style"][0])
 
@@ -170,26 +133,3 @@ def _judged(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
 
 def _unjudged(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:
     return _judged(metric, answered.with_columns(cause=pl.lit(told(error))))
-
-
-def _added(
-    part: pl.DataFrame, output: np.ndarray, arm: np.ndarray, num_arms: int
-) -> dict[str, pl.Series]:
-    """Counts by status, and sums of the statistics, for each arm."""
-    status = part["status"].cast(pl.Enum(STATUSES)).to_physical().to_numpy()
-    counts = np.bincount(
-        arm * len(STATUSES) + status[output], minlength=num_arms * len(STATUSES)
-    ).reshape(num_arms, -1)
-    width = len(metrics.get(part["metric"][0]).stat_names)
-    flat = part.select(
-        pl.when(pl.col("status") == "failed").then([0.0] * width).otherwise("stats").explode()
-    ).to_series()
-    values, places = stats.nonzero(flat.to_numpy().reshape(part.height, width))
-    cells = (arm[:, None] * width + places[output]).ravel()
-    total = np.bincount(cells, weights=values[output].ravel(), minlength=num_arms * width).reshape(
-        num_arms, width
-    )
-    series = pl.Series(total, dtype=pl.Array(pl.Float64, width)).cast(pl.List(pl.Float64))
-    return {
-        f"num_{name}": pl.Series(counts[:, i], dtype=pl.Int64) for i, name in enumerate(STATUSES)
-    } | {"sums": series}

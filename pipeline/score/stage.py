@@ -1,13 +1,11 @@
-"""Stage 2: completions -> scores and their sums by variant, on Ray workers, one chunk of distinct
-outputs at a time.
+"""Stage 2: completions -> scores, on Ray workers, one chunk of distinct outputs at a time.
 
 A worker that dies costs its chunk, which is given to another; a chunk that keeps killing its
 workers is halved until the output that does it stands alone, and that one gets a row with status
-`failed`. What was scored while generation still ran (`early`) is not scored again.
+`failed`.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +16,11 @@ from pipeline import cluster, tasks
 from pipeline.core import tables
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
-from pipeline.plan import check_consent, layers
+from pipeline.core.records import Score
+from pipeline.plan import check_consent, layers, signatures
 from pipeline.sandbox import run as sandbox
-from pipeline.score import distinct, early, evaluate
-from pipeline.score.distinct import Chunk, Outputs
+from pipeline.score import distinct, evaluate
+from pipeline.score.distinct import Chunk
 from pipeline.settings import SweepSpec
 from pipeline.store import Place, Run, read_parquet, scan_parquet, write_json, write_parquet
 
@@ -41,7 +40,7 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
         ConfigError: a task runs model-written code without consent; a metric does not fit its task.
     """
     check_consent(spec)
-    check_generated(run, spec)
+    run.check_generated([model.name for model in spec.models])
     planned = list(distinct.chunks(run, spec))
     todo = distinct.unfinished(run, planned)
     if todo:
@@ -51,8 +50,7 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
         _tell_failed(todo, reporter)
     else:
         reporter.say("score: every output is scored already")
-    _drop_stale(run, {path for c in planned for path in (c.path, c.sums_path)})
-    early.forget(run)
+    _drop_stale(run, {c.path for c in planned})
 
 
 def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
@@ -61,7 +59,7 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
     (0, 0) while generation is not complete, since chunks are cut from all outputs.
     """
     try:
-        check_generated(run, spec)
+        run.check_generated([model.name for model in spec.models])
     except StoreError:
         return 0, 0
     planned = list(distinct.chunks(run, spec))
@@ -82,40 +80,12 @@ def _note_confinement(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
             )
 
 
-def confinement(run: Run) -> dict[str, str]:
-    """How programs that the model wrote were confined, for a report; empty where none ran."""
-    path = run.folder / "scores" / "confinement.json"
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
-
-
-def check_generated(run: Run, spec: SweepSpec) -> None:
-    """Nothing, or StoreError with how much of each model is missing."""
-    shards = list(run.shard_sizes())
-    missing = {m.name: len(run.missing_shards(m.name, shards)) for m in spec.models}
-    if lines := [
-        f"{name}: {count} of {len(shards)} shards" for name, count in missing.items() if count
-    ]:
-        raise StoreError(
-            f"generation is not complete: {'; '.join(lines)} missing; run `datesweep "
-            f"generate {run.folder}` first"
-        )
-
-
-def signatures(run: Run, spec: SweepSpec) -> dict[str, str]:
-    """Metric name -> signature, for the metrics of the sweep's tasks."""
-    items = run.plan_table("items")
-    return {
-        name: text
-        for t in spec.tasks
-        for name, text in distinct.signatures(t, items.filter(task=t.name)).items()
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What a worker needs to score a chunk."""
 
-    outputs: Outputs
+    outputs: pl.DataFrame
+    """As `distinct.distinct` gives them."""
     items: pl.DataFrame
     signatures: dict[str, str]
     """Of the metrics, by name."""
@@ -124,22 +94,18 @@ class Work:
     layers: tuple[str, ...] | None
     """How programs are confined, the same on every worker; None where there are none."""
     path: Place
-    sums_path: Place
 
     def unknown(self) -> pl.DataFrame:
         """The outputs that are still to be scored."""
-        return self.outputs.rows.join(
+        return self.outputs.join(
             self.known, on=tables.OUTPUT_KEY, how="anti", maintain_order="left"
         )
 
     def write(self, scored: pl.DataFrame) -> None:
-        """Write what is known and what was `scored`, in a fixed order, and before it the sums: a
-        chunk with scores is done.
-        """
-        number = self.outputs.rows.select(*tables.OUTPUT_KEY, pl.row_index("row"))
+        """Write what is known and what was `scored`, in a fixed order."""
+        number = self.outputs.select(*tables.OUTPUT_KEY, pl.row_index("row"))
         ranked = pl.concat([self.known, scored]).join(number, on=tables.OUTPUT_KEY, how="left")
         rows = ranked.sort(pl.col("metric").cast(pl.Enum([*self.signatures])), "row").drop("row")
-        write_parquet(evaluate.sums(rows, self.outputs), self.sums_path)
         write_parquet(rows, self.path)
 
 
@@ -157,7 +123,7 @@ def score_rows(work: Work, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
-    items, known = run.plan_table("items"), early.Known(run)
+    items = run.plan_table("items")
     for chunk, outputs in distinct.with_outputs(run, todo):
         asked = items.filter(task=chunk.task.name)
         yield (
@@ -165,21 +131,18 @@ def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
             Work(
                 outputs=outputs,
                 items=asked[chunk.first_item : chunk.last_item + 1],
-                signatures=distinct.signatures(chunk.task, asked),
-                known=_known(chunk, outputs.rows, known),
+                signatures=signatures(chunk.task, asked),
+                known=_known(chunk),
                 layers=layers(chunk.task),
                 path=chunk.path.resolve(),
-                sums_path=chunk.sums_path.resolve(),
             ),
         )
 
 
-def _known(chunk: Chunk, outputs: pl.DataFrame, scored_early: early.Known) -> pl.DataFrame:
-    """Scores that are there already: in the chunk's own file, which lacks its sums or has failed
-    outputs, or from early on.
-    """
+def _known(chunk: Chunk) -> pl.DataFrame:
+    """Scores of a chunk that are there already: those of outputs that did not fail."""
     if not chunk.path.is_file():
-        return scored_early.of(chunk, outputs)
+        return pl.DataFrame(schema=tables.schema(Score))
     rows = read_parquet(chunk.path)
     return rows.join(rows.filter(status="failed"), on=tables.OUTPUT_KEY, how="anti")
 
@@ -214,7 +177,7 @@ def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
     try:
         ray.get(reference)
     except cluster.worker_deaths() as error:
-        outputs = work.outputs.rows.height
+        outputs = work.outputs.height
         reporter.say(
             f"score: {type(error).__name__} {RETRIES + 1} times over {outputs} outputs; "
             "looking for the one that is to blame"
@@ -250,7 +213,6 @@ def _tell_failed(scored: list[Chunk], reporter: Reporter) -> None:
 
 
 def _drop_stale(run: Run, current: set[Place]) -> None:
-    for part in ("scores", "sums"):
-        for path in (run.folder / part).glob("*/*/*.parquet"):
-            if path not in current:
-                path.unlink()
+    for path in (run.folder / "scores").glob("*/*/*.parquet"):
+        if path not in current:
+            path.unlink()

@@ -197,10 +197,8 @@ def _check_weights(raw: Any, path: Path, faults: Faults) -> None:
 def _check_calendar(raw: Any, path: Path, faults: Faults) -> None:
     if not isinstance(raw, dict):
         return
-    first, last = (
-        raw.get("first", datetime.date(2024, 1, 1)),
-        raw.get("last", datetime.date(2024, 12, 31)),
-    )
+    first = raw.get("first", datetime.date(2024, 1, 1))
+    last = raw.get("last", datetime.date(2024, 12, 31))
     if type(first) is type(last) is datetime.date and first > last:
         faults.add(
             path,

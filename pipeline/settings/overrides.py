@@ -114,10 +114,8 @@ def _value(text: str, *, is_text: bool) -> Any:
 
 
 def _choose_models(given: str, spec: SweepSpec) -> list[ModelSpec]:
-    chosen, faults = (
-        [_find_model(name, spec) for name in _names(given, "--models")],
-        settings.Faults(),
-    )
+    chosen = [_find_model(name, spec) for name in _names(given, "--models")]
+    faults = settings.Faults()
     settings.check_model_names(chosen, Path("--models"), faults)
     faults.raise_if_any()
     return chosen

@@ -60,10 +60,8 @@ def leased(folder: Remote) -> Iterator[None]:
     Raises:
         StoreError: another process renews the lease, or nothing can be written there.
     """
-    lease, mine = (
-        folder / ".lease",
-        f"{socket.gethostname()}, process {os.getpid()}; {secrets.token_hex(8)}",
-    )
+    lease = folder / ".lease"
+    mine = f"{socket.gethostname()}, process {os.getpid()}; {secrets.token_hex(8)}"
     _take(lease, mine)
     stop = threading.Event()
     beats = threading.Thread(target=_renew, args=(lease, mine, stop), daemon=True)

@@ -7,7 +7,6 @@ plan/<table>.parquet prompts.json               what is asked, tables of `PLAN_T
 engines/<model>.json                           versions, hardware and settings that the engine honoured
 completions/<model>/<shard>.parquet            what the models answered
 scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
-sums/<model>/<task>.<style>/<chunk>.parquet    the same added up by variant; and `early/`, while generation runs, see `early.py`
 tables/<name>.parquet <name>.csv               what the scores say
 report.html
 telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
@@ -22,7 +21,7 @@ against a simulated server on one machine. Not run: Amazon's S3, Google's and Az
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +112,11 @@ class Run:
     def manifest_path(self) -> Place:
         """The file whose presence makes a folder a run."""
         return self.folder / "manifest.json"
+
+    @property
+    def report_path(self) -> Place:
+        """Where the report goes."""
+        return self.folder / "report.html"
 
     def manifest(self) -> dict[str, Any]:
         """The manifest: `settings`, `fingerprint` and what `plan` found."""
@@ -234,9 +238,30 @@ class Run:
         """All stored scores."""
         return self._scan("scores", "*/*/*.parquet")
 
-    def sums(self) -> pl.LazyFrame:
-        """All stored sums."""
-        return self._scan("sums", "*/*/*.parquet")
+    def check_generated(self, models: Iterable[str]) -> None:
+        """Nothing, or StoreError with how much of each of `models` is missing."""
+        shards = list(self.shard_sizes())
+        missing = {name: len(self.missing_shards(name, shards)) for name in models}
+        lines = [f"{name}: {n} of {len(shards)} shards" for name, n in missing.items() if n]
+        if lines:
+            raise StoreError(
+                f"generation is not complete: {'; '.join(lines)} missing; "
+                f"run `datesweep generate {self.folder}` first"
+            )
+
+    def chosen_metrics(self) -> dict[str, list[str]]:
+        """Benchmark -> the metrics that were chosen for its scores; empty where none were."""
+        path = self.folder / "scores" / "metrics.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+    def choose_metrics(self, chosen: dict[str, list[str]]) -> None:
+        """Keep `chosen_metrics` beside the scores."""
+        write_json(chosen, self.folder / "scores" / "metrics.json")
+
+    def confinement(self) -> dict[str, str]:
+        """How programs that the model wrote were confined; empty where none ran."""
+        path = self.folder / "scores" / "confinement.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
 
     def _scan(self, part: str, pattern: str) -> pl.LazyFrame:
         files = self._files(part, pattern)

@@ -177,10 +177,8 @@ def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
     bad = outputs.filter(~_is_usable(logprobs).fill_null(value=False))
     if bad.height:
         raise _unusable(bad, task)
-    first_best, last_best = (
-        logprobs.list.arg_max(),
-        logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max(),
-    )
+    first_best = logprobs.list.arg_max()
+    last_best = logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max()
     is_tied = outputs.select(first_best != last_best).to_series()
     first = outputs.select(answer=pl.lit(LETTERS).str.slice(first_best, 1), rule=pl.lit("argmax"))
     if not is_tied.any():

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import generate, score, settings, sweep as stages
+from pipeline import generate, score, settings
+from pipeline.analyses import analyse
 from pipeline.core.progress import Reporter
+from pipeline.plan import make_plan
 from pipeline.store.run_folder import Run
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
@@ -41,10 +43,10 @@ def verdict_of(folder: Path, amplitude: float, seed: int) -> tuple[str, float]:
     (folder / "planted.toml").write_text(MODEL.format(amplitude=amplitude, seed=seed))
     (folder / "sweep.toml").write_text(SWEEP.format(demo=Path("configs/demo").resolve()))
     spec, run = settings.load_sweep(str(folder / "sweep.toml")), Run(folder / "run")
-    stages.make_plan(run, spec, Reporter())
+    make_plan(run, spec, Reporter())
     generate.generate(run, spec, Reporter())
     score.score(run, spec, Reporter())
-    stages.analyse(run, spec, Reporter())
+    analyse(run, spec, Reporter())
     row = run.tables()["deltas"].filter(metric="accuracy").row(0, named=True)
     assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0], (
         "a simulated engine has no noise"

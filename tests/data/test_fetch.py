@@ -15,10 +15,11 @@ import pytest
 from huggingface_hub import constants
 from rich.console import Console
 
-from pipeline import sweep as stages, tasks
+from pipeline import tasks
 from pipeline.core.errors import DataError
 from pipeline.core.progress import Reporter
 from pipeline.data import fetch, rows as sources
+from pipeline.plan import planned_spec
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
@@ -208,7 +209,7 @@ def test_a_simulated_model_needs_no_weights(hub: Everything) -> None:
 
 
 def test_a_planned_run_demands_no_data(hub: Everything, simulated_run: Run) -> None:
-    spec = stages.spec_of(simulated_run)
+    spec = planned_spec(simulated_run)
     fetch.check_present(spec, data=False)
     with pytest.raises(DataError, match="data cais/mmlu"):
         fetch.check_present(spec)

@@ -20,14 +20,14 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, generate, sweep as stages, tasks
+from pipeline import cluster, generate, tasks
 from pipeline.core import tables
 from pipeline.core.errors import DataError, EngineError, StoreError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Completion
 from pipeline.engines.simulated import SimulatedEngine
 from pipeline.generate.requests import Composer
-from pipeline.plan import stage as plan
+from pipeline.plan import make_plan, planned_spec, stage as plan
 from pipeline.prompts.render import PromptBuilder
 from pipeline.settings.schema import SamplingSpec, SweepSpec
 from pipeline.store.run_folder import Run
@@ -284,7 +284,7 @@ def a_longer_sweep(spec: SweepSpec, *, replicas: int | str) -> SweepSpec:
 
 def planned(spec: SweepSpec, folder: Path) -> Run:
     run = Run(folder)
-    stages.make_plan(run, spec, Reporter())
+    make_plan(run, spec, Reporter())
     return run
 
 
@@ -357,11 +357,11 @@ from pipeline.store import Run
 spec, run = settings.load_sweep(sys.argv[1]), Run(Path(sys.argv[2]))
 early.chunk_rows = lambda task: 4
 with run.locked():
-    stages.make_plan(run, spec, Reporter())
+    make_plan(run, spec, Reporter())
     beside = spec.model_copy(update={"engine": spec.engine.model_copy(update={"scoring_cpus": 1})})
     generate.generate(run, beside, Reporter(), None, early.Scorer(run, spec).step)
     score.score(run, spec, Reporter())
-    stages.analyse(run, spec, Reporter())
+    analyse(run, spec, Reporter())
 """
 
 
@@ -406,4 +406,4 @@ def test_the_simulated_backend_is_what_a_replica_gets(
         iter([request])
     )
     assert output.num_prompt_tokens == len(request.token_ids)
-    assert stages.spec_of(simulated_run).models == simulated_spec.models
+    assert planned_spec(simulated_run).models == simulated_spec.models

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import settings, store, sweep as stages
+from pipeline import settings, store
 from pipeline.core.errors import PromptError, StoreError
 from pipeline.core.progress import Reporter
+from pipeline.plan import make_plan, planned_spec
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 
@@ -20,7 +21,7 @@ def test_two_styles_of_a_task_are_asked_side_by_side(
     ]
     spec = simulated_spec.model_copy(update={"tasks": both})
     run = Run(tmp_path / "run")
-    planned = stages.make_plan(run, spec, Reporter())
+    planned = make_plan(run, spec, Reporter())
     assert len(planned.items) == 5, "an item that two styles ask is kept once"
     counts = dict(
         run.requests().filter(variant="control").group_by("style").len().collect().iter_rows()
@@ -35,7 +36,7 @@ def test_a_prompt_that_is_too_long_names_the_item_and_is_not_truncated(
     with pytest.raises(
         PromptError, match=r"item test-\d+: prompt and output need \d+ tokens, max_model_len is 60"
     ):
-        stages.make_plan(
+        make_plan(
             Run(tmp_path / "run"), simulated_spec.model_copy(update={"models": short}), Reporter()
         )
     assert not (tmp_path / "run" / "manifest.json").exists()
@@ -45,7 +46,7 @@ def test_the_same_sweep_plans_to_the_same_bytes(
     simulated_spec: SweepSpec, simulated_run: Run, tmp_path: Path
 ) -> None:
     again = Run(tmp_path / "again")
-    stages.make_plan(again, simulated_spec, Reporter())
+    make_plan(again, simulated_spec, Reporter())
     for name in [
         "manifest.json",
         *(f"plan/{t}.parquet" for t in store.PLAN_TABLES),
@@ -64,7 +65,7 @@ def test_a_changed_sweep_in_the_same_folder_is_refused_with_the_keys_that_differ
         update={"calendar": simulated_spec.calendar.model_copy(update={"step": 60})}
     )
     with pytest.raises(StoreError, match=r"sweep\.calendar\.step: was 61, now 60"):
-        stages.make_plan(simulated_run, changed, Reporter())
+        make_plan(simulated_run, changed, Reporter())
     assert simulated_run.manifest_path.read_bytes() == before
 
 
@@ -81,7 +82,7 @@ def test_what_changes_no_completion_may_change(
     simulated_spec: SweepSpec, simulated_run: Run, update: dict[str, object], tmp_path: Path
 ) -> None:
     shutil.copytree(simulated_run.folder, tmp_path / "run")
-    stages.make_plan(Run(tmp_path / "run"), simulated_spec.model_copy(update=update), Reporter())
+    make_plan(Run(tmp_path / "run"), simulated_spec.model_copy(update=update), Reporter())
 
 
 def test_consent_and_places_are_not_stored_in_the_run(simulated_run: Run) -> None:
@@ -93,8 +94,8 @@ def test_planning_again_keeps_what_may_change_up_to_date(
 ) -> None:
     shutil.copytree(simulated_run.folder, tmp_path / "run")
     run = Run(tmp_path / "run")
-    stages.make_plan(run, simulated_spec.model_copy(update={"title": "new"}), Reporter())
-    assert stages.spec_of(run).title == "new"
+    make_plan(run, simulated_spec.model_copy(update={"title": "new"}), Reporter())
+    assert planned_spec(run).title == "new"
 
 
 def test_the_counts_are_what_the_plan_holds(simulated_run: Run) -> None:

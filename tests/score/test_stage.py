@@ -9,11 +9,13 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, metrics, score, sweep as stages, tasks
+from pipeline import cluster, metrics, score, tasks
+from pipeline.analyses import analyse
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError, StoreError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Score
+from pipeline.plan import as_scored, make_plan, planned_spec, with_metrics
 from pipeline.score import distinct, evaluate
 from pipeline.settings.schema import SweepSpec, TaskSpec
 from pipeline.store.run_folder import Run
@@ -186,7 +188,7 @@ def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(
     completions = {
         path: path.stat().st_mtime_ns for path in (copied.folder / "completions").rglob("*.parquet")
     }
-    chosen = stages.with_metrics(copied, simulated_spec, ["accuracy", "chrf"])
+    chosen = with_metrics(copied, simulated_spec, ["accuracy", "chrf"])
     assert [task.metrics for task in chosen.tasks] == [["accuracy"], ["accuracy"], ["chrf"]]
     score.score(copied, chosen, Reporter())
     assert {
@@ -194,13 +196,13 @@ def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(
     } == completions
     found = copied.scores().select("task", "metric").unique().sort("task").collect().rows()
     assert found == [("gsm8k", "accuracy"), ("mmlu", "accuracy"), ("wmt16_en_de", "chrf")]
-    stages.make_plan(copied, simulated_spec, Reporter())
-    assert stages.as_judged(copied, simulated_spec).tasks == chosen.tasks, (
+    make_plan(copied, simulated_spec, Reporter())
+    assert as_scored(copied, simulated_spec).tasks == chosen.tasks, (
         "the choice outlives a `run` of the same sweep file"
     )
     assert copied.sums().select("metric").unique().collect().height == 2
-    assert stages.spec_of(copied).tasks == chosen.tasks, "later stages and `status` know of it"
-    stages.analyse(copied, chosen, Reporter())
+    assert planned_spec(copied).tasks == chosen.tasks, "later stages and `status` know of it"
+    analyse(copied, chosen, Reporter())
     assert copied.tables()["by_date"]["metric"].unique().sort().to_list() == ["accuracy", "chrf"]
 
 
@@ -208,12 +210,12 @@ def test_metrics_that_no_task_can_be_judged_by_are_refused(
     copied: Run, simulated_spec: SweepSpec
 ) -> None:
     with pytest.raises(ConfigError, match=r"no task .* can be judged by pass_at_1"):
-        stages.with_metrics(copied, simulated_spec, ["accuracy", "pass_at_1"])
+        with_metrics(copied, simulated_spec, ["accuracy", "pass_at_1"])
     with pytest.raises(
         ConfigError,
         match=r"wmt16_en_de.zero_shot can be judged by none of accuracy; also name one of bleu, chrf",
     ):
-        stages.with_metrics(copied, simulated_spec, ["accuracy"])
+        with_metrics(copied, simulated_spec, ["accuracy"])
 
 
 def test_a_worker_that_dies_once_costs_nothing(
@@ -270,13 +272,13 @@ def test_tables_are_not_made_of_sums_of_other_scores(
     with pytest.raises(
         StoreError, match=r"sums of scores differ .* Delete the folder `sums` and score again"
     ):
-        stages.analyse(copied, simulated_spec, Reporter())
+        analyse(copied, simulated_spec, Reporter())
     rows = pl.read_parquet(path)
     rows.with_columns(
         sums=pl.col("sums").list.eval(pl.element() - 1), num_scored=pl.col("num_scored") + 1
     ).write_parquet(path)
     with pytest.raises(StoreError, match="sums of scores differ"):
-        stages.analyse(copied, simulated_spec, Reporter())
+        analyse(copied, simulated_spec, Reporter())
 
 
 def test_sums_are_made_again_where_they_are_lost(copied: Run, simulated_spec: SweepSpec) -> None:

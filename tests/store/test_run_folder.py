@@ -14,9 +14,12 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, strategies as st
 
-from pipeline import generate, score, store, sweep as stages
+from pipeline import generate, score, store
+from pipeline.analyses import analyse
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
+from pipeline.plan import make_plan
+from pipeline.report import write_report
 from pipeline.settings.schema import SweepSpec
 from pipeline.store import places
 from pipeline.store.places import Place, Remote
@@ -363,11 +366,11 @@ def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(
 ) -> None:
     run, reporter = Run(f"file://{tmp_path}/run"), Reporter()
     with run.locked():
-        stages.make_plan(run, simulated_spec, reporter)
+        make_plan(run, simulated_spec, reporter)
         generate.generate(run, simulated_spec, reporter)
         score.score(run, simulated_spec, reporter)
-        stages.analyse(run, simulated_spec, reporter)
-        page = stages.write_report(run, simulated_spec)
+        analyse(run, simulated_spec, reporter)
+        page = write_report(run, simulated_spec)
     parts = ("plan", "engines", "completions", "scores", "tables", "manifest.json")
     assert page.is_file() and files_of(tmp_path / "run", *parts) == files_of(
         simulated_run.folder, *parts

@@ -124,12 +124,10 @@ def p_value(found: Pairs, difference: float, *, max_draws: int = NUM_DRAWS) -> f
 def swapped(found: Pairs, *, num_draws: int, seed: int) -> Floats:
     """(num_draws,) sizes of the difference after some groups traded places."""
     swaps = np.random.default_rng(seed).integers(2, size=(num_draws, len(found.a)), dtype=np.uint8)
-    sums_a, sums_b, counts, change = (
-        found.a.sum(axis=0),
-        found.b.sum(axis=0),
-        found.counts.sum(axis=0),
-        found.b - found.a,
-    )
+    sums_a = found.a.sum(axis=0)
+    sums_b = found.b.sum(axis=0)
+    counts = found.counts.sum(axis=0)
+    change = found.b - found.a
 
     def gaps(weights: Floats) -> Floats:
         moved = _weighed(weights, change)

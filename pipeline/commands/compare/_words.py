@@ -45,10 +45,8 @@ def nothing_common(a: Evidence, b: Evidence, names: tuple[str, str]) -> str:
 def _contents(evidence: Evidence) -> str:
     """The keys of one run, in short."""
     found = evidence.by_variant.unique([*SERIES_KEY, "condition"]).sort(*SERIES_KEY, "condition")
-    models, conditions = (
-        found["model"].unique().sort().to_list(),
-        found["condition"].unique().sort().to_list(),
-    )
+    models = found["model"].unique().sort().to_list()
+    conditions = found["condition"].unique().sort().to_list()
     series = [
         _named(row)
         for row in found.select("task", "style", "metric")

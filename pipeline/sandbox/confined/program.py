@@ -102,10 +102,8 @@ class _Module:
         """
         if name not in vars(self._module):
             raise NameError(f"name {name!r} is not defined")
-        given, named = (
-            [plain.decode(v) for v in args],
-            {k: plain.decode(v) for k, v in kwargs.items()},
-        )
+        given = [plain.decode(v) for v in args]
+        named = {k: plain.decode(v) for k, v in kwargs.items()}
         with self._original():
             result = plain.encode(vars(self._module)[name](*given, **named), _opaque)
         left = [plain.encode(v, _opaque) for v in given]
