@@ -18,6 +18,7 @@ from pipeline.data import checkpoints
 from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, configs_folder
 from pipeline.store.run_folder import Run
 from pipeline.sweep import run_sweep
+from tests.runs import copy_of
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -140,32 +141,51 @@ def simulated_spec(tmp_path_factory: pytest.TempPathFactory) -> SweepSpec:
     return settings.load_sweep(str(path))
 
 
+class SharedRay:
+    """The one Ray of the test session: stages find it up and leave it up, as a start takes seconds."""
+
+    def __init__(self) -> None:
+        self._session = contextlib.ExitStack()
+
+    def start(self) -> cluster.Resources:
+        """Up from here on, if it is not yet."""
+        return self._session.enter_context(cluster.session(None))
+
+    def stop(self) -> None:
+        """Down, until somebody asks for it again."""
+        self._session.close()
+
+
 @pytest.fixture(scope="session")
-def simulated_run(
-    simulated_spec: SweepSpec, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Run]:
-    """A finished run of the simulated sweep, made by the stages themselves, Ray included."""
-    yield run_sweep(simulated_spec, tmp_path_factory.mktemp("runs") / "small", Reporter())
-
-
-@pytest.fixture(scope="module")
-def ray_of_module(simulated_run: Run) -> Iterator[cluster.Resources]:
-    """One local Ray for a whole module, as a start and a stop take seconds.
-
-    The simulated run has one of its own, so it comes first.
-    """
-    with cluster.session(None, num_cpus=2) as resources:
-        yield resources
+def shared_ray() -> Iterator[SharedRay]:
+    """The session's Ray, not necessarily up; for fixtures of the session."""
+    ray = SharedRay()
+    yield ray
+    ray.stop()
 
 
 @pytest.fixture
-def shared_ray(ray_of_module: cluster.Resources, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stages use the module's Ray.
+def ray_session(shared_ray: SharedRay) -> cluster.Resources:
+    """What the session's Ray, which is up, has to give."""
+    return shared_ray.start()
 
-    For tests in which no stage fails, as nothing but the end of Ray clears up behind one that does.
-    """
-    monkeypatch.setattr(
-        cluster,
-        "session",
-        lambda address=None, num_cpus=None: contextlib.nullcontext(ray_of_module),
-    )
+
+@pytest.fixture
+def no_ray(shared_ray: SharedRay) -> None:
+    """No Ray is up: for tests of its start and end, and for those with a cluster of their own."""
+    shared_ray.stop()
+
+
+@pytest.fixture(scope="session")
+def simulated_run(
+    simulated_spec: SweepSpec, shared_ray: SharedRay, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    """A finished run of the simulated sweep; read it, or change a `copied_run`."""
+    shared_ray.start()
+    return run_sweep(simulated_spec, tmp_path_factory.mktemp("runs") / "small", Reporter())
+
+
+@pytest.fixture
+def copied_run(simulated_run: Run, tmp_path: Path) -> Run:
+    """A copy of the simulated run, to change."""
+    return copy_of(simulated_run, tmp_path / "run")

@@ -63,6 +63,8 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     """While inside, Ray is up: the cluster at `address`, or a local one on this machine's cores
     (`num_cpus` of them if given).
 
+    Without an address, a Ray that this process has up already is used and left up.
+
     Raises:
         EngineError: no cluster answers at `address`.
     """
@@ -75,6 +77,9 @@ def session(address: str | None, num_cpus: int | None = None) -> Iterator[Resour
     }
     import ray
 
+    if address is None and ray.is_initialized():
+        yield Resources(nodes=nodes())
+        return
     quiet: dict[str, Any] = {
         "configure_logging": True,
         "logging_level": logging.ERROR,

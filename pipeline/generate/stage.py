@@ -57,7 +57,11 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
         side_by_side = [job for job in jobs if job.placed.num_gpus]
         for group in [side_by_side, *([job] for job in jobs if not job.placed.num_gpus)]:
             if group:
-                _Crew(run, spec, group, reporter, resources).work()
+                crew = _Crew(run, spec, group, reporter, resources)
+                try:
+                    crew.work()
+                finally:
+                    crew.end()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -180,6 +184,11 @@ class _Crew:
             raise EngineError(
                 f"no node is left with room for a replica of {', '.join(unmade)}; {_KEPT}"
             )
+
+    def end(self) -> None:
+        """End the replicas that an error has left, as Ray may outlive this stage."""
+        for worker in [*self.workers]:
+            self._dismiss(worker)
 
     def _deal(self) -> None:
         """Start replicas until there is no room or no work for another."""

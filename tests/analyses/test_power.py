@@ -12,7 +12,7 @@ from pipeline.core.progress import Reporter
 from pipeline.plan import make_plan
 from pipeline.store.run_folder import Run
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = pytest.mark.usefixtures("ray_session")
 
 MODEL = """
 name = "planted"

@@ -11,6 +11,7 @@ from pipeline.core.errors import EngineError
 from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec
 
 
+@pytest.mark.usefixtures("no_ray")
 def test_a_local_cluster_is_started_and_always_shut_down() -> None:
     import ray
 
@@ -25,6 +26,15 @@ def test_a_local_cluster_is_started_and_always_shut_down() -> None:
     assert not ray.is_initialized()
 
 
+def test_a_cluster_that_is_up_already_is_used_and_left_up(ray_session: Resources) -> None:
+    import ray
+
+    with cluster.session(None) as resources:
+        assert resources == ray_session
+    assert ray.is_initialized()
+
+
+@pytest.mark.usefixtures("no_ray")
 def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(EngineError, match="ray start --head"), cluster.session("127.0.0.1:1"):
         pass

@@ -31,24 +31,11 @@ from pipeline.plan import make_plan, planned_spec, stage as plan
 from pipeline.prompts.render import PromptBuilder
 from pipeline.settings.schema import SamplingSpec, SweepSpec
 from pipeline.store.run_folder import Run
+from tests.runs import copy_of, files_of
 
 
 def completions(run: Run) -> pl.DataFrame:
     return run.completions().sort(tables.ROW_KEY).collect()
-
-
-def copy_of(run: Run, folder: Path) -> Run:
-    shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns(".lock"))
-    return Run(folder)
-
-
-def files_of(run: Run, *parts: str) -> dict[str, bytes]:
-    return {
-        str(p.relative_to(run.folder)): p.read_bytes()
-        for part in parts
-        for p in sorted((run.folder / part).rglob("*"))
-        if p.is_file()
-    }
 
 
 def test_every_planned_request_has_one_completion_with_its_key(simulated_run: Run) -> None:
@@ -221,6 +208,7 @@ def test_shards_for_whose_replicas_no_node_is_left_are_an_error(
         generate.generate(run, simulated_spec, Reporter())
 
 
+@pytest.mark.usefixtures("no_ray")
 def test_replicas_on_three_nodes_make_every_completion_once(
     simulated_spec: SweepSpec, tmp_path: Path
 ) -> None:
@@ -241,6 +229,7 @@ def test_replicas_on_three_nodes_make_every_completion_once(
     assert sum(t["requests"] for t in run.telemetry()) == run.requests().collect().height
 
 
+@pytest.mark.usefixtures("no_ray")
 def test_models_run_side_by_side_where_there_are_gpus_and_the_others_take_over_what_one_leaves(
     simulated_spec: SweepSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
     )
 
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = pytest.mark.usefixtures("ray_session")
 
 
 @pytest.fixture
