@@ -1,6 +1,4 @@
-"""Shared fixtures. One real vLLM engine serves the whole test session, since a start takes a
-quarter of a minute.
-"""
+"""Shared fixtures: one real vLLM engine, one Ray and one finished run serve the whole session."""
 
 import contextlib
 import os
@@ -25,7 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def _in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests find `configs` wherever pytest was started, and read no mirror unless they ask for it."""
+    """Tests find `configs` wherever pytest was started."""
     monkeypatch.chdir(REPOSITORY)
 
 
@@ -37,15 +35,13 @@ def demo_model() -> ModelSpec:
 
 @pytest.fixture(scope="session")
 def demo_folder(demo_model: ModelSpec) -> Path:
-    """The demo model converted to Hugging Face layout: real weights, tokenizer and chat template."""
+    """The demo model in Hugging Face layout: real weights, tokenizer and chat template."""
     return checkpoints.folder(demo_model)
 
 
 @pytest.fixture(scope="session")
 def tiny_model_folder(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of two small layers with random weights and the demo model's tokenizer: real for
-    vLLM, and quick.
-    """
+    """A Llama of two small random layers with the demo model's tokenizer: real for vLLM, and quick."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
@@ -142,7 +138,7 @@ def simulated_spec(tmp_path_factory: pytest.TempPathFactory) -> SweepSpec:
 
 
 class SharedRay:
-    """The one Ray of the test session: stages find it up and leave it up, as a start takes seconds."""
+    """The one Ray of the test session, since a start takes seconds: stages leave it up."""
 
     def __init__(self) -> None:
         self._session = contextlib.ExitStack()
