@@ -1,21 +1,19 @@
-"""What a worker does with a chunk: scores, bad outputs that stand alone, and sums that equal a
-recount.
-"""
+"""What a worker does with a chunk: scores, and bad outputs that stand alone."""
 
-import numpy as np
 import polars as pl
 import pytest
 
 from pipeline import metrics, tasks
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.records import PartialSum, Score
+from pipeline.core.records import Score
+from pipeline.plan import signatures
 from pipeline.score import distinct, evaluate
 from pipeline.settings.schema import SweepSpec, TaskSpec
 from pipeline.store.run_folder import Run
 
 
-def outputs_of(run: Run, spec: SweepSpec, name: str) -> tuple[distinct.Outputs, pl.DataFrame]:
+def outputs_of(run: Run, spec: SweepSpec, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The outputs of the one chunk of a task, and its items."""
     [chunk] = [c for c in distinct.chunks(run, spec) if c.task.name == name]
     [(_, outputs)] = distinct.with_outputs(run, [chunk])
@@ -43,12 +41,12 @@ def test_scores_have_a_row_for_each_output_in_its_order_under_each_metric(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
-    found = evaluate.scores(outputs.rows, items, signed("ece", "accuracy"))
+    found = evaluate.scores(outputs, items, signed("ece", "accuracy"))
     assert found.schema == tables.schema(Score)
     assert found["metric"].unique(maintain_order=True).to_list() == ["ece", "accuracy"]
     for name in ("ece", "accuracy"):
         mine = found.filter(metric=name)
-        assert mine.select(tables.OUTPUT_KEY).equals(outputs.rows.select(tables.OUTPUT_KEY))
+        assert mine.select(tables.OUTPUT_KEY).equals(outputs.select(tables.OUTPUT_KEY))
         assert mine["signature"].unique().to_list() == [metrics.get(name).signature()]
         assert mine["extraction_version"].unique().to_list() == [
             tasks.get("mmlu").extraction_version
@@ -60,13 +58,13 @@ def test_an_output_on_which_extraction_breaks_is_the_only_one_that_fails(
     simulated_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, num_bad: int
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
-    whole = evaluate.scores(outputs.rows, items, signed("accuracy"))
-    bad = set(outputs.rows["text"].unique(maintain_order=True)[:num_bad])
+    whole = evaluate.scores(outputs, items, signed("accuracy"))
+    bad = set(outputs["text"].unique(maintain_order=True)[:num_bad])
     monkeypatch.setattr(
         type(tasks.get("gsm8k")), "extract", breaking(bad, RuntimeError("a bug\nsecond line"))
     )
-    found = evaluate.scores(outputs.rows, items, signed("accuracy"))
-    is_bad = outputs.rows["text"].is_in(list(bad))
+    found = evaluate.scores(outputs, items, signed("accuracy"))
+    is_bad = outputs["text"].is_in(list(bad))
     assert found.filter(~is_bad).equals(whole.filter(~is_bad))
     failed = found.filter(is_bad)
     assert failed["status"].unique().to_list() == ["failed"]
@@ -79,11 +77,11 @@ def test_a_metric_that_breaks_on_an_output_leaves_the_other_metrics_alone(
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "mmlu")
     is_first = pl.row_index() == 0
-    spoilt = outputs.rows.with_columns(
+    spoilt = outputs.with_columns(
         label_logprobs=pl.when(is_first).then([float("nan")] * 4).otherwise("label_logprobs")
     )
     whole, found = (
-        evaluate.scores(rows, items, signed("accuracy", "ece")) for rows in (outputs.rows, spoilt)
+        evaluate.scores(rows, items, signed("accuracy", "ece")) for rows in (outputs, spoilt)
     )
     assert found.filter(metric="ece")[1:].equals(whole.filter(metric="ece")[1:])
     assert found.filter(metric="accuracy")[1:].equals(whole.filter(metric="accuracy")[1:])
@@ -96,51 +94,18 @@ def test_a_metric_that_does_not_fit_the_task_is_no_fault_of_an_output(
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "gsm8k")
     with pytest.raises(ConfigError, match="ece"):
-        evaluate.scores(outputs.rows, items, signed("ece"))
-
-
-@pytest.mark.parametrize("name", ["mmlu", "gsm8k", "wmt16_en_de"])
-def test_sums_are_those_of_a_recount_from_the_rows(
-    simulated_run: Run, simulated_spec: SweepSpec, name: str
-) -> None:
-    outputs, items = outputs_of(simulated_run, simulated_spec, name)
-    names = tasks.get(name).metrics
-    scored = evaluate.scores(outputs.rows, items, signed(*names))
-    failed = pl.row_index() == 1
-    scored = scored.with_columns(
-        status=pl.when(failed).then(pl.lit("failed")).otherwise("status"),
-        stats=pl.when(failed).then(None).otherwise("stats"),
-    )
-    found = evaluate.sums(scored, outputs)
-    assert found.schema == tables.schema(PartialSum)
-    rows = (
-        simulated_run.completions()
-        .filter(pl.col("task") == name)
-        .collect()
-        .join(scored, on=tables.OUTPUT_KEY, how="left")
-    )
-    for (variant, replicate, metric), mine in rows.group_by("variant", "replicate", "metric"):
-        [row] = found.filter(variant=variant, replicate=replicate, metric=metric).to_dicts()
-        for status in ("scored", "no_answer", "failed", "timeout"):
-            assert row[f"num_{status}"] == mine.filter(status=status).height
-        stats = mine["stats"].drop_nulls().to_list()
-        width = len(metrics.get(str(metric)).stat_names)
-        np.testing.assert_allclose(
-            row["sums"], np.sum(stats, axis=0) if stats else np.zeros(width), rtol=0, atol=1e-12
-        )
-    assert found.height == rows.select("variant", "replicate", "metric").n_unique()
+        evaluate.scores(outputs, items, signed("ece"))
 
 
 def test_failed_outputs_have_a_row_under_each_metric_with_the_cause(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
     outputs, items = outputs_of(simulated_run, simulated_spec, "wmt16_en_de")
-    found = evaluate.failed(outputs.rows[:2], items, signed("bleu", "chrf"), "ended its worker")
+    found = evaluate.failed(outputs[:2], items, signed("bleu", "chrf"), "ended its worker")
     assert found.schema == tables.schema(Score)
     assert found.select("metric", "status", "detail").rows() == [
         (m, "failed", "ended its worker") for m in ("bleu", "bleu", "chrf", "chrf")
     ]
-    assert evaluate.sums(found, outputs.slice(0, 2))["num_scored"].sum() == 0
 
 
 def test_naming_the_metrics_of_the_task_changes_nothing(simulated_run: Run) -> None:
@@ -157,11 +122,11 @@ def test_naming_the_metrics_of_the_task_changes_nothing(simulated_run: Run) -> N
 def test_a_signature_counts_the_references_of_all_items_of_the_task(simulated_run: Run) -> None:
     items = simulated_run.plan_table("items").filter(task="wmt16_en_de")
     two = items.with_columns(references=pl.concat_list("references", "references"))
-    assert "nrefs:1|" in distinct.signatures(TaskSpec(name="wmt16_en_de"), items)["bleu"]
-    assert "nrefs:2|" in distinct.signatures(TaskSpec(name="wmt16_en_de"), two)["bleu"]
+    assert "nrefs:1|" in signatures(TaskSpec(name="wmt16_en_de"), items)["bleu"]
+    assert "nrefs:2|" in signatures(TaskSpec(name="wmt16_en_de"), two)["bleu"]
     assert (
         "nrefs:var|"
-        in distinct.signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))[
+        in signatures(TaskSpec(name="wmt16_en_de"), pl.concat([items[:1], two[1:]]))[
             "bleu"
         ]
     )

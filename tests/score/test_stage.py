@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import cluster, metrics, score, tasks
+from pipeline import cluster, metrics, tasks
 from pipeline.analyses import analyse
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError, StoreError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Score
 from pipeline.plan import as_scored, make_plan, planned_spec, with_metrics
-from pipeline.score import distinct, evaluate
+from pipeline.score import distinct, evaluate, stage as score
 from pipeline.settings.schema import SweepSpec, TaskSpec
 from pipeline.store.run_folder import Run
 
@@ -26,7 +26,7 @@ def outputs_of(run: Run, spec: SweepSpec, name: str) -> pl.DataFrame:
     columns.
     """
     cut = [c for c in distinct.chunks(run, spec) if c.task.name == name]
-    return pl.concat([part.rows for _, part in distinct.with_outputs(run, cut)]).join(
+    return pl.concat([part for _, part in distinct.with_outputs(run, cut)]).join(
         run.plan_table("items"), on=["task", "item_id"]
     )
 
@@ -200,7 +200,6 @@ def test_a_run_is_scored_again_under_other_metrics_without_touching_completions(
     assert as_scored(copied, simulated_spec).tasks == chosen.tasks, (
         "the choice outlives a `run` of the same sweep file"
     )
-    assert copied.sums().select("metric").unique().collect().height == 2
     assert planned_spec(copied).tasks == chosen.tasks, "later stages and `status` know of it"
     analyse(copied, chosen, Reporter())
     assert copied.tables()["by_date"]["metric"].unique().sort().to_list() == ["accuracy", "chrf"]
@@ -222,9 +221,7 @@ def test_a_worker_that_dies_once_costs_nothing(
     copied: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = {
-        path: path.read_bytes()
-        for part in ("scores", "sums")
-        for path in (copied.folder / part).rglob("*.parquet")
+        path: path.read_bytes() for path in (copied.folder / "scores").rglob("*.parquet")
     }
     died = tmp_path / "died"
 
@@ -260,30 +257,3 @@ def test_only_what_failed_is_scored_again(copied: Run, simulated_spec: SweepSpec
     assert after["detail"].to_list() == [
         "kept as it was" if i != 1 else "" for i in range(rows.height)
     ]
-
-
-def test_tables_are_not_made_of_sums_of_other_scores(
-    copied: Run, simulated_spec: SweepSpec
-) -> None:
-    [path] = (copied.folder / "sums").glob("*/gsm8k.zero_shot/*.parquet")
-    pl.read_parquet(path).with_columns(
-        sums=pl.col("sums").list.eval(pl.element() + 1)
-    ).write_parquet(path)
-    with pytest.raises(
-        StoreError, match=r"sums of scores differ .* Delete the folder `sums` and score again"
-    ):
-        analyse(copied, simulated_spec, Reporter())
-    rows = pl.read_parquet(path)
-    rows.with_columns(
-        sums=pl.col("sums").list.eval(pl.element() - 1), num_scored=pl.col("num_scored") + 1
-    ).write_parquet(path)
-    with pytest.raises(StoreError, match="sums of scores differ"):
-        analyse(copied, simulated_spec, Reporter())
-
-
-def test_sums_are_made_again_where_they_are_lost(copied: Run, simulated_spec: SweepSpec) -> None:
-    [first, *_] = (copied.folder / "sums").rglob("*.parquet")
-    before = first.read_bytes()
-    first.unlink()
-    score.score(copied, simulated_spec, Reporter())
-    assert first.read_bytes() == before
