@@ -12,11 +12,11 @@ from rich.console import Console
 
 from kernels_check import engine as engine_check, ops as ops_check, verdict
 from pipeline import settings
-from pipeline.core.errors import ConfigError, EngineError, PipelineError, nearest
+from pipeline.core.errors import ConfigError, EngineError, PipelineError
 from pipeline.core.quiet import output_to
 from pipeline.data import checkpoints
 from pipeline.engines import processor
-from pipeline.settings import ModelSpec, configs_folder, model_names
+from pipeline.settings import ModelSpec
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -75,17 +75,11 @@ def load_model(name: str) -> ModelSpec:
     Raises:
         ConfigError: there is none, it has faults, or no engine would run it.
     """
-    path = Path(name) if name.endswith(".toml") else configs_folder() / "models" / f"{name}.toml"
-    known = model_names()
+    path = settings.model_path(name)
     if not path.is_file():
-        raise ConfigError(
-            f"--model: given {name!r}; allowed: a .toml file or one of "
-            f"{', '.join(known)}{nearest(name, known)}"
-        )
-    faults = settings.Faults()
-    spec = settings.load_model(path, faults)
-    faults.raise_if_any()
-    if spec is None or spec.backend != "vllm":
+        raise ConfigError(f"--model: {settings.unknown_model(name)}")
+    spec = settings.model_file(path)
+    if spec.backend != "vllm":
         raise ConfigError(
             f'--model: {path} has backend = "simulated", which computes nothing; allowed: '
             "a model that vLLM runs"

@@ -1,7 +1,6 @@
-"""The `datesweep` command.
+"""The `datesweep` command: options, and which stage or command gets them.
 
-It parses options and calls stages; everything heavy is imported inside the commands, so `--help` is
-quick.
+Everything heavy is imported inside the commands, so that `--help` is quick.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.core.errors import ConfigError, PipelineError
+from pipeline.core.errors import PipelineError
 
 if TYPE_CHECKING:
     from pipeline.core.progress import Reporter
@@ -41,69 +40,58 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Sweep = Annotated[
-    str, typer.Argument(metavar="SWEEP", help="A sweep file, or the name of one in configs/sweeps.")
-]
-RunFolder = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo or s3://bucket/demo.")
-]
+
+def _option(flag: str, text: str, **limits: Any) -> Any:
+    return typer.Option(flag, help=text, **limits)
+
+
+def _argument(name: str | None, text: str) -> Any:
+    return typer.Argument(metavar=name, help=text)
+
+
+Sweep = Annotated[str, _argument("SWEEP", "A sweep file, or the name of one in configs/sweeps.")]
+RunFolder = Annotated[str, _argument("RUN", "A run folder, e.g. runs/demo or s3://bucket/demo.")]
 Out = Annotated[
     str | None,
-    typer.Option(
-        "--out", help="Run folder, a path or a URL like s3://bucket/run; runs/<sweep> by default."
-    ),
+    _option("--out", "Run folder, a path or a URL like s3://bucket/run; runs/<sweep> by default."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", help="At most this many items of each task.")]
+Limit = Annotated[int | None, _option("--limit", "At most this many items of each task.")]
 Dates = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--dates",
-        help="Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to "
-        "spread.",
+        "Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to spread.",
     ),
 ]
 Models = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--models",
-        help="Only these models, separated by commas: of the sweep, of configs/models, or .toml "
-        "files.",
+        "Only these models, separated by commas: of the sweep, of configs/models, or .toml files.",
     ),
 ]
 Tasks = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--tasks",
-        help="Only these tasks of the sweep, separated by commas: mmlu, or mmlu.cot for one style.",
+        "Only these tasks of the sweep, separated by commas: mmlu, or mmlu.cot for one style.",
     ),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--engine",
-        help="Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run "
-        "gets their name.",
-    ),
-]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        help="Judge by these instead, separated by commas, e.g. accuracy,brier; each task takes "
-        "those that fit it.",
+        "Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run gets "
+        "their name.",
     ),
 ]
 Consent = Annotated[
     bool,
-    typer.Option(
-        "--allow-code-execution", help="Run programs that the model writes (HumanEval), confined."
-    ),
+    _option("--allow-code-execution", "Run programs that the model writes (HumanEval), confined."),
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
-        "--address", help="An existing Ray cluster, e.g. auto; by default one is started here."
-    ),
+    _option("--address", "An existing Ray cluster, e.g. auto; by default one is started here."),
 ]
 
 
@@ -123,13 +111,21 @@ def run(
 
     Given again, it goes on where it stopped.
     """
-    spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
+    spec = _spec(
+        sweep,
+        limit=limit,
+        dates=dates,
+        models=models,
+        tasks=tasks,
+        engine=engine,
+        allow_code_execution=allow_code_execution,
+    )
     from pipeline.report import delta_table
     from pipeline.sweep import default_folder, run_sweep
 
     reporter = _reporter()
     finished = run_sweep(spec, out or default_folder(spec), reporter, address)
-    _console().print(delta_table(finished.tables()))
+    _print(delta_table(finished.tables()))
     reporter.say(f"report: {finished.report_path}")
 
 
@@ -144,40 +140,50 @@ def plan(
     engine: Engine = None,
     allow_code_execution: Consent = False,
     check_gold: Annotated[
-        bool,
-        typer.Option("--check-gold", help="Also prove that every right answer gets full marks."),
+        bool, _option("--check-gold", "Also prove that every right answer gets full marks.")
     ] = False,
     rate: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--rate",
-            help="Tokens per second of one replica, PROMPT or PROMPT,OUTPUT; by default as "
+            "Tokens per second of one replica, PROMPT or PROMPT,OUTPUT; by default as "
             "`bench engine` measured here.",
         ),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option("--gpus", min=1, help="Also say how long so many GPUs take.")
+        int | None, _option("--gpus", "Also say how long so many GPUs take.", min=1)
     ] = None,
 ) -> None:
     """Check every prompt of a sweep and write down what is to be asked.
 
     Needs no GPU and starts no engine.
     """
-    spec = _spec(sweep, limit, dates, models, tasks, engine, allow_code_execution)
+    spec = _spec(
+        sweep,
+        limit=limit,
+        dates=dates,
+        models=models,
+        tasks=tasks,
+        engine=engine,
+        allow_code_execution=allow_code_execution,
+    )
     from pipeline import plan as stage
     from pipeline.data import fetch
     from pipeline.plan import cost
+    from pipeline.store import Run
     from pipeline.sweep import default_folder
 
-    reporter, stated = _reporter(), cost.stated_rate(rate) if rate else None
+    reporter = _reporter()
+    stated_rate = cost.stated_rate(rate) if rate else None
     fetch.check_present(spec, weights=False)
-    with _locked(out or default_folder(spec)) as folder:
+    folder = Run(out or default_folder(spec))
+    with folder.locked():
         planned = stage.make_plan(folder, spec, reporter)
         if check_gold:
             stage.check_gold(planned, spec, reporter)
-        _console().print(stage.task_table(planned))
-        _console().print(stage.plan_table(folder))
-        _console().print(cost.table(folder, spec, stated, gpus))
+        _print(stage.task_table(planned))
+        _print(stage.plan_table(folder))
+        _print(cost.table(folder, spec, stated_rate, gpus))
         for note in stage.plan_notes(folder, spec):
             reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")
@@ -197,7 +203,14 @@ def generate(run_folder: RunFolder, address: Address = None) -> None:
 @app.command()
 def score(
     run_folder: RunFolder,
-    metrics: Metrics = None,
+    metrics: Annotated[
+        str | None,
+        _option(
+            "--metrics",
+            "Judge by these instead, separated by commas, e.g. accuracy,brier; each task takes "
+            "those that fit it.",
+        ),
+    ] = None,
     address: Address = None,
     allow_code_execution: Consent = False,
 ) -> None:
@@ -209,15 +222,11 @@ def score(
 
     with _opened(run_folder) as (folder, spec):
         # Consent is not stored in a run: whoever scores it here gives it here.
-        _check_consent(run_folder, spec, allow_code_execution)
+        spec = spec.model_copy(update={"allow_code_execution": allow_code_execution})
+        plan.check_consent(spec, run_folder)
         if metrics:
             spec = plan.with_metrics(folder, spec, [name.strip() for name in metrics.split(",")])
-        stage.score(
-            folder,
-            spec.model_copy(update={"allow_code_execution": allow_code_execution}),
-            _reporter(),
-            address,
-        )
+        stage.score(folder, spec, _reporter(), address)
 
 
 @app.command()
@@ -236,7 +245,7 @@ def report(run_folder: RunFolder) -> None:
 
     with _opened(run_folder) as (folder, spec):
         path = write_report(folder, spec)
-        _console().print(delta_table(folder.tables()))
+        _print(delta_table(folder.tables()))
         _reporter().say(f"report: {path}")
 
 
@@ -244,152 +253,143 @@ def report(run_folder: RunFolder) -> None:
 def status(run_folder: RunFolder) -> None:
     """Say what of a run is done and what is missing."""
     from pipeline.commands.status import status_table
+    from pipeline.store import Run
 
-    _console().print(status_table(_open(run_folder)))
+    _print(status_table(Run.open(run_folder)))
 
 
 @app.command()
 def fetch(sweep: Sweep, models: Models = None, tasks: Tasks = None) -> None:
-    """Download the models and data of a sweep once, for machines without network, and print what is
-    pinned.
+    """Download the models and data of a sweep once, for machines without network.
+
+    Prints what is pinned.
     """
-    spec = _spec(sweep, None, None, models, tasks, None, True)
+    spec = _spec(sweep, models=models, tasks=tasks)
     from pipeline.data import fetch as stage
 
-    _console().print(stage.fetch(spec, _reporter()))
+    _print(stage.fetch(spec, _reporter()))
 
 
 @app.command()
 def join(
     runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...", help="Run folders of one sweep under several engine settings."
-        ),
+        list[str], _argument("RUN...", "Run folders of one sweep under several engine settings.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Also write the joined scores to this .parquet or .csv file."),
+        Path | None, _option("--out", "Also write the joined scores to this .parquet or .csv file.")
     ] = None,
 ) -> None:
     """Compare runs that differ in the engine only: batch size, precision, GPU."""
-    from pipeline.commands import join as joined
+    from pipeline.commands.join import check_out, joined, table, write
 
     if out is not None:
-        joined.check_out(out)
-    frame = joined.joined(runs)
-    _console().print(joined.table(frame))
+        check_out(out)
+    frame = joined(runs)
+    _print(table(frame))
     if out is not None:
-        joined.write(frame, out)
+        write(frame, out)
         _reporter().say(f"joined: {out}")
 
 
 @app.command()
 def compare(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A scored run folder.")],
+    run_a: Annotated[str, _argument("RUN_A", "A scored run folder.")],
     run_b: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_B", help="Another, of the same items and dates or some of them."
-        ),
+        str, _argument("RUN_B", "Another, of the same items and dates or some of them.")
     ],
     pair: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--pair",
-            help="Set a model of RUN_A against one of RUN_B, as in llama=qwen; may be repeated.",
+            "Set a model of RUN_A against one of RUN_B, as in llama=qwen; may be repeated.",
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Also write all columns to this .parquet or .csv file."),
+        Path | None, _option("--out", "Also write all columns to this .parquet or .csv file.")
     ] = None,
 ) -> None:
-    """Say what changes from one run to another: paired differences B - A with 95% intervals,
-    outcomes that flip, what has no partner.
+    """Say what changes from one run to another: paired differences B - A with 95% intervals.
 
-    Two runs of one model may differ in anything: engine, checkpoint, prompts. Models are paired by
-    name, or where each run has only one.
+    Also outcomes that flip, and what has no partner. Two runs of one model may differ in anything:
+    engine, checkpoint, prompts. Models are paired by name, or where each run has only one.
     """
-    from pipeline.commands import compare as compared, join as joined
+    from pipeline.commands import compare as command
+    from pipeline.commands.join import check_out, write
 
     if out is not None:
-        joined.check_out(out)
-    found = compared.compare(run_a, run_b, pair or [])
-    _console().print(compared.table_of(found))
+        check_out(out)
+    comparison = command.compare(run_a, run_b, pair or [])
+    _print(command.table_of(comparison))
     if out is not None:
-        joined.write(found.rows, out)
+        write(comparison.rows, out)
         _reporter().say(f"compared: {out}")
 
 
 @app.command()
 def show(
     sweep: Sweep,
-    task: Annotated[
-        str, typer.Option("--task", help="The task, or one style of it: mmlu, mmlu.five_shot.")
-    ],
+    task: Annotated[str, _option("--task", "The task, or one style of it: mmlu, mmlu.five_shot.")],
     item: Annotated[
-        str | None, typer.Option("--item", help="The item's id; the first item by default.")
+        str | None, _option("--item", "The item's id; the first item by default.")
     ] = None,
     date: Annotated[
         str | None,
-        typer.Option(
-            "--date",
-            help="A date like 2024-03-05, or `control`; the sweep's first date by default.",
+        _option(
+            "--date", "A date like 2024-03-05, or `control`; the sweep's first date by default."
         ),
     ] = None,
     condition: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--condition",
-            help="What else is varied, e.g. iso;placement=user_end; the sweep's first by default.",
+            "What else is varied, e.g. iso;placement=user_end; the sweep's first by default.",
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="The model; the sweep's first by default.")
+        str | None, _option("--model", "The model; the sweep's first by default.")
     ] = None,
 ) -> None:
-    """Show the exact prompt of an item under a date: its text, its token ids, and which of them
-    hold the date.
-    """
-    spec = _spec(sweep, None, None, model, task, None, True)
-    from pipeline.commands import show as inspect
+    """Show the exact prompt of an item under a date.
 
-    _console().print(inspect.show(spec, item, date, condition))
+    Its text, its token ids, and which of them hold the date.
+    """
+    spec = _spec(sweep, models=model, tasks=task)
+    from pipeline.commands.show import show as prompt
+
+    _print(prompt(spec, item, date, condition))
 
 
 @app.command("list")
 def list_names(
     kind: Annotated[
-        str, typer.Argument(help="tasks, models, metrics, formats, conditions, sweeps, or all.")
+        str, _argument(None, "tasks, models, metrics, formats, conditions, sweeps, or all.")
     ] = "all",
 ) -> None:
     """List what there is to name in a sweep."""
-    from pipeline.commands import show as inspect
+    from pipeline.commands.list import tables
 
-    _console().print(inspect.listing(kind))
+    _print(tables(kind))
 
 
 @app.command()
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME...]",
-            help="compose, engine, prefix, score, which are the default; scale, programs.",
+        _argument(
+            "[NAME...]", "compose, engine, prefix, score, which are the default; scale, programs."
         ),
     ] = None,
     sweep: Annotated[
-        str, typer.Option("--sweep", help="The sweep whose model and tasks are timed.")
+        str, _option("--sweep", "The sweep whose model and tasks are timed.")
     ] = "demo",
     share: Annotated[
         float,
-        typer.Option(
+        _option(
             "--share",
+            "Do only this share of scale, programs, and the items of score; below 1, "
+            "engine tries no other settings.",
             min=0.0001,
             max=1.0,
-            help="Do only this share of scale, programs, and the items of score; below 1, "
-            "engine tries no other settings.",
         ),
     ] = 1.0,
     models: Models = None,
@@ -399,7 +399,7 @@ def bench(
 
     The last line is JSON with units in the keys.
     """
-    spec = _spec(sweep, None, None, models, None, engine, True)
+    spec = _spec(sweep, models=models, engine=engine, allow_code_execution=True)
     from pipeline import bench as benchmarks
 
     work = benchmarks.Bench(spec=spec, share=share, reporter=_reporter())
@@ -409,85 +409,39 @@ def bench(
 @app.command()
 def doctor(
     out: Annotated[
-        str,
-        typer.Option(
-            "--out", help="Where runs are to go, a folder or a URL like s3://bucket/runs."
-        ),
+        str, _option("--out", "Where runs are to go, a folder or a URL like s3://bucket/runs.")
     ] = "runs",
     ray: Annotated[
-        bool,
-        typer.Option("--ray/--no-ray", help="Also start a local Ray session, which takes seconds."),
+        bool, _option("--ray/--no-ray", "Also start a local Ray session, which takes seconds.")
     ] = True,
 ) -> None:
     """Say what this machine offers a run, what is wrong with it and how to mend it.
 
     Exit status 1 if something would stop a run.
     """
-    from pipeline.commands import doctor as checks
+    from pipeline.commands.doctor import examine, is_fit, table_of
 
     with _reporter().waiting("looking at this machine"):
-        found = checks.examine(out, with_ray=ray)
-    _console().print(checks.table_of(found))
-    if not checks.is_fit(found):
+        findings = examine(out, with_ray=ray)
+    _print(table_of(findings))
+    if not is_fit(findings):
         raise typer.Exit(1)
 
 
-def _spec(
-    sweep: str,
-    limit: int | None,
-    dates: str | None,
-    models: str | None,
-    tasks: str | None,
-    engine: str | None,
-    allow_code_execution: bool,
-) -> "SweepSpec":
-    from pipeline import settings
+def _spec(sweep: str, **options: Any) -> "SweepSpec":
+    from pipeline.settings import Overrides, load_sweep, override
 
-    spec = settings.set_engine(settings.load_sweep(sweep), engine)
-    spec = settings.narrow(spec, limit=limit, days=dates, models=models, tasks=tasks)
-    return spec.model_copy(
-        update={"allow_code_execution": spec.allow_code_execution or allow_code_execution}
-    )
-
-
-def _check_consent(run_folder: str, spec: "SweepSpec", given: bool) -> None:
-    """Refuse to score programs without consent, naming the one way to give it for a run that is
-    there.
-    """
-    from pipeline import tasks
-
-    running = [t.name for t in spec.tasks if tasks.get(t.name, t.style).executes_code]
-    if running and not given:
-        raise ConfigError(
-            f"{run_folder}: task {', '.join(running)} runs programs that the model wrote, "
-            "and consent is not kept in a run; give it with "
-            f"`datesweep score {run_folder} --allow-code-execution` (pipeline/sandbox.py "
-            "says how they are confined)"
-        )
-
-
-@contextlib.contextmanager
-def _locked(folder: "str | Path") -> Iterator["Run"]:
-    from pipeline.store import Run
-
-    opened = Run(folder)
-    with opened.locked():
-        yield opened
+    return override(load_sweep(sweep), Overrides(**options))
 
 
 @contextlib.contextmanager
 def _opened(folder: str) -> Iterator[tuple["Run", "SweepSpec"]]:
     from pipeline.plan import planned_spec
-
-    opened = _open(folder)
-    with opened.locked():
-        yield opened, planned_spec(opened)
-
-
-def _open(folder: str) -> "Run":
     from pipeline.store import Run
 
-    return Run.open(folder)
+    opened = Run.open(folder)
+    with opened.locked():
+        yield opened, planned_spec(opened)
 
 
 def _reporter() -> "Reporter":
@@ -496,27 +450,22 @@ def _reporter() -> "Reporter":
     return Reporter()
 
 
-def _console() -> Any:
+def _print(page: Any) -> None:
     from rich.console import Console
 
-    return Console(soft_wrap=False)
+    Console(soft_wrap=False).print(page)
 
 
 def main() -> None:
-    """Run the command; an error meant for the user prints as one message and exits with its status,
-    2.
-    """
+    """Run the command; an error meant for the user prints as one message, with exit status 2."""
     try:
         app()
     except PipelineError as error:
         typer.secho(f"datesweep: {error}", err=True, fg=typer.colors.RED)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.secho(
-            "\ndatesweep: stopped; what is written is kept, and the same command goes on "
-            "from there",
-            err=True,
-        )
+        kept = "what is written is kept, and the same command goes on from there"
+        typer.secho(f"\ndatesweep: stopped; {kept}", err=True)
         raise SystemExit(130) from None
 
 

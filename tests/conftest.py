@@ -13,7 +13,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PA
 from pipeline import cluster, engines, settings
 from pipeline.core.progress import Reporter
 from pipeline.data import checkpoints
-from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec, configs_folder
+from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec
 from pipeline.store.run_folder import Run
 from pipeline.sweep import run_sweep
 from tests.runs import copy_of
@@ -30,7 +30,7 @@ def _in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def demo_model() -> ModelSpec:
     """The demo's model file."""
-    return load_model(configs_folder() / "models" / "smollm2-135m-instruct.toml")
+    return settings.model_file(settings.model_path("smollm2-135m-instruct"))
 
 
 @pytest.fixture(scope="session")
@@ -89,15 +89,6 @@ def tiny_engine(tiny_model: ModelSpec, tiny_model_folder: Path) -> engines.VllmE
         max_model_len=512,
     )
     return engines.VllmEngine(resolved)
-
-
-def load_model(path: Path) -> ModelSpec:
-    """A model file, with errors raised at once."""
-    faults = settings.Faults()
-    model = settings.load_model(path, faults)
-    faults.raise_if_any()
-    assert model is not None
-    return model
 
 
 SIMULATED_SWEEP = """

@@ -1,5 +1,6 @@
 """The command as a user meets it: help, lists, the prompt shown, errors with exit status 2."""
 
+import os
 import re
 import shutil
 import statistics
@@ -13,11 +14,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pipeline import cli, settings, tasks
-from pipeline.commands import show as inspect
+from pipeline.commands.list import KINDS, tables
+from pipeline.commands.show import show
 from pipeline.core import registry
 from pipeline.core.errors import ConfigError
 from pipeline.core.records import CONTROL
-from pipeline.store.run_folder import Run
+from pipeline.store import Run
+from pipeline.sweep import default_folder
 from pipeline.tasks import Style
 
 YEARS = """
@@ -58,16 +61,10 @@ def call(*arguments: str, code: int = 0, **variables: str) -> str:
         [sys.executable, "-m", "pipeline", *arguments],
         capture_output=True,
         text=True,
-        env=_wide() | variables,
+        env={**os.environ, "COLUMNS": "160", "TERM": "dumb"} | variables,
     )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
-
-
-def _wide() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "COLUMNS": "160", "TERM": "dumb"}
 
 
 def test_help_names_every_command() -> None:
@@ -104,7 +101,7 @@ def test_a_user_error_is_one_message_and_status_2(tmp_path: Path) -> None:
     assert "Traceback" not in printed
 
 
-@pytest.mark.parametrize("kind", inspect.KINDS)
+@pytest.mark.parametrize("kind", [*KINDS])
 def test_list_shows_each_kind(kind: str) -> None:
     expected = {
         "tasks": "humaneval",
@@ -139,7 +136,7 @@ def test_list_of_tasks_has_the_metrics_of_every_style(monkeypatch: pytest.Monkey
     monkeypatch.setattr(type(tasks.get("gsm8k")), "styles", styles)
     console = Console(width=160)
     with console.capture() as capture:
-        console.print(inspect.listing("tasks"))
+        console.print(tables("tasks"))
     lines = capture.get().splitlines()
     (row,) = [i for i, line in enumerate(lines) if "gsm8k " in line]
     assert "bleu" in lines[row] and "chrf" in lines[row + 1]
@@ -151,7 +148,7 @@ def test_list_of_conditions_names_the_table_of_the_sweep() -> None:
 
 def test_list_of_an_unknown_kind_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'tasks'"):
-        inspect.listing("task")
+        tables("task")
 
 
 def test_show_prints_the_prompt_its_ids_and_the_span_of_the_date() -> None:
@@ -238,7 +235,7 @@ def shown(folder: Path, date: str | None, condition: str | None) -> str:
     path.write_text(YEARS.format(configs=settings.configs_folder().resolve()))
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(inspect.show(settings.load_sweep(str(path)), None, date, condition))
+        console.print(show(settings.load_sweep(str(path)), None, date, condition))
     return " ".join(capture.get().split()) + " "
 
 
@@ -323,12 +320,11 @@ def test_join_looks_at_the_name_of_its_file_first(tmp_path: Path) -> None:
 
 
 def test_narrowed_runs_have_folders_of_their_own() -> None:
-    from pipeline import settings
-    from pipeline.sweep import default_folder
-
     spec = settings.load_sweep("demo")
     whole = default_folder(spec)
-    few, fewer = (default_folder(settings.narrow(spec, limit=n)) for n in (3, 2))
+    few, fewer = (
+        default_folder(settings.override(spec, settings.Overrides(limit=n))) for n in (3, 2)
+    )
     assert whole == Path("runs/demo")
     assert len({whole, few, fewer}) == 3
 

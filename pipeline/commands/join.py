@@ -16,7 +16,7 @@ import polars as pl
 
 from pipeline import metrics
 from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, spread
-from pipeline.core.errors import ConfigError, StoreError
+from pipeline.core.errors import ConfigError, StoreError, first_few
 from pipeline.report import wording
 from pipeline.store import Run, differences, read_parquet, replacing, write_parquet
 
@@ -205,14 +205,11 @@ def _check_same(runs: list[Run]) -> None:
     for first, second in itertools.combinations(runs, 2):
         both = {m["name"] for m in _models(first)} & {m["name"] for m in _models(second)}
         if lines := differences(_measured(first, both), _measured(second, both)):
-            listed = lines[:_SHOWN] + (
-                [f"... and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-            )
             raise _not_one_sweep(
                 first,
                 second,
                 "These settings differ (was: the first, now: the second):\n  "
-                + "\n  ".join(listed)
+                + "\n  ".join(first_few(lines, _SHOWN))
                 + "\n",
             )
         if odd := sorted(_variants(first) ^ _variants(second)):

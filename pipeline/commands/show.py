@@ -1,7 +1,7 @@
-"""Look at what a sweep would ask, and at what there is to name in one."""
+"""The exact prompt that a sweep would ask."""
 
 import datetime
-from typing import Any
+from dataclasses import replace
 
 from rich.console import Group
 from rich.markup import escape
@@ -9,21 +9,22 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pipeline import metrics, settings, tasks
-from pipeline.core import conditions, dates, registry
+from pipeline import tasks
+from pipeline.core import dates
 from pipeline.core.errors import ConfigError, nearest
 from pipeline.core.records import CONTROL, Item, Variant
 from pipeline.data import checkpoints
 from pipeline.plan import benchmarks
-from pipeline.prompts import PromptBuilder, variants
-from pipeline.settings import CalendarSpec, ConditionsSpec, SweepSpec
-
-KINDS = ("tasks", "models", "metrics", "formats", "conditions", "sweeps")
+from pipeline.prompts import PromptBuilder
+from pipeline.prompts.condition import Condition, parse
+from pipeline.prompts.variants import variants
+from pipeline.settings import SweepSpec
 
 
 def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str | None) -> Group:
-    """The exact prompt of an item of the first task for the first model: text with the date marked,
-    token ids, date span, label tokens.
+    """The prompt of an item of the first task for the first model.
+
+    Its text with the date marked, its token ids, the span of the date, the label tokens.
 
     Raises:
         ConfigError: no such item or condition, a date that is none, or a date and a condition that
@@ -34,28 +35,24 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     item = _item(benchmark.items, item_id)
     variant = _variant(spec, date, condition)
     builder = PromptBuilder(model, checkpoints.folder(model, weights=False))
-    shots = benchmark.task.shots(item, benchmark.examples)
-    prompt, text = builder.item_prompt(task, item, variant, shots), variant.date_text
-    span, wanted = builder.span(prompt, text), builder.labels(task, item)
-    labels = dict(zip(wanted, builder.label_token_ids(prompt, text, wanted), strict=True))
-    facts = _named_table("", "", show_header=False, box=None)
-    facts.add_row("variant", escape(variant.variant))
-    facts.add_row(
-        "tokens",
-        f"{len(span.token_ids)}, the date in {span.start}..{span.stop - 1}"
-        if text
-        else f"{len(span.token_ids)}, no date",
-    )
+    prompt = builder.item_prompt(task, item, variant, task.shots(item, benchmark.examples))
+    text = variant.date_text
+    span, labels = builder.span(prompt, text), builder.labels(task, item)
+    label_ids = zip(labels, builder.label_token_ids(prompt, text, labels), strict=True)
+    dated = f"the date in {span.start}..{span.stop - 1}" if text else "no date"
     target = tasks.reordered(item, variant.option_order).target.strip()
-    facts.add_row("right answer", escape(target.splitlines()[0] if target else ""))
-    if labels:
-        facts.add_row(
-            "label tokens", ", ".join(f"{label!r} = {token}" for label, token in labels.items())
-        )
-    title = f"{model.name} · {benchmark.name} · {item.item_id}"
+    facts = {
+        "variant": variant.variant,
+        "tokens": f"{len(span.token_ids)}, {dated}",
+        "right answer": target.splitlines()[0] if target else "",
+        "label tokens": ", ".join(f"{label!r} = {token}" for label, token in label_ids),
+    }
     return Group(
-        Panel(_marked(prompt.text(text), len(prompt.before), len(text)), title=escape(title)),
-        facts,
+        Panel(
+            _marked(prompt.text(text), len(prompt.before), len(text)),
+            title=escape(f"{model.name} · {benchmark.name} · {item.item_id}"),
+        ),
+        _table(facts),
         _ids(span.token_ids, span.start, span.stop),
     )
 
@@ -72,27 +69,30 @@ def _item(items: list[Item], item_id: str | None) -> Item:
     return items[known.index(item_id)]
 
 
-def _variant(spec: SweepSpec, date: str | None, condition: str | None) -> Variant:
-    """The variant to show: by default the first of the sweep that has a date, else any date under
-    any condition.
+def _variant(spec: SweepSpec, date: str | None, name: str | None) -> Variant:
+    """The variant of a condition on a date, each by default that of the sweep's first with a date.
+
+    Raises:
+        ConfigError: no such condition, a date that is none, or the two contradict each other.
     """
-    asked_for = variants.variants(spec.calendar, spec.conditions)
-    usual = next((v for v in asked_for if v.date is not None), asked_for[0])
+    swept = variants(spec.calendar, spec.conditions)
+    usual = next((v for v in swept if v.date is not None), swept[0])
     day = None if date in (None, CONTROL) else _day(str(date))
-    if condition is not None:
-        return _conditioned(condition, date, day or usual.date or datetime.date(2024, 1, 1))
+    if name is not None:
+        condition = parse(name, "--condition")
+        _check_agree(date, name, condition)
+        return _on(condition, day or usual.date or datetime.date(2024, 1, 1), name)
     if date is None:
         return usual
-    axes = ConditionsSpec(
-        placements=[usual.placement or spec.conditions.placements[0]],
-        wordings=[usual.wording],
-        option_orders=[usual.option_order],
-        locations=[usual.location],
-    )
-    year = day.year if day and usual.year is not None else None
-    return _made(
-        CONTROL if day is None else usual.date_format or spec.calendar.formats[0], day, year, axes
-    )
+    condition = Condition(wording=usual.wording, order=usual.option_order, location=usual.location)
+    if day is None:
+        return condition.on(None)
+    return replace(
+        condition,
+        date_format=usual.date_format or spec.calendar.formats[0],
+        placement=usual.placement or spec.conditions.placements[0],
+        year=None if usual.year is None else day.year,
+    ).on(day)
 
 
 def _day(date: str) -> datetime.date:
@@ -104,84 +104,29 @@ def _day(date: str) -> datetime.date:
         ) from None
 
 
-def _conditioned(condition: str, date: str | None, day: datetime.date) -> Variant:
-    """The variant of `condition` on `day`, which is `date` where an option gave that.
+def _check_agree(date: str | None, name: str, condition: Condition) -> None:
+    if date is None:
+        return
+    given = f"--date: given {date!r} with --condition {name!r}"
+    is_control = not condition.date_format
+    if is_control != (date == CONTROL):
+        fault = "a control has no date" if is_control else f"{CONTROL} means that there is no date"
+        raise ConfigError(f"{given}; {fault}: leave one of them out, or make them agree")
+    if condition.year is not None and _day(date).year != condition.year:
+        raise ConfigError(f"{given}; allowed: a date in {condition.year}, or no --date")
 
-    Raises:
-        ConfigError: the two contradict each other.
-    """
-    kind, axes, year = _parsed(condition)
-    if (kind == CONTROL) != (date == CONTROL) and date is not None:
-        what = (
-            "a control has no date" if kind == CONTROL else f"{CONTROL} means that there is no date"
-        )
+
+def _on(condition: Condition, day: datetime.date, name: str) -> Variant:
+    """The variant of `condition` on `day`, which is moved to the year that it names."""
+    if not condition.date_format:
+        return condition.on(None)
+    days = [day] if condition.year is None else dates.in_years([day], [condition.year])
+    if not days:
         raise ConfigError(
-            f"--date: given {date!r} with --condition {condition!r}; {what}: leave one of "
-            "them out, or make them agree"
-        )
-    if kind == CONTROL:
-        return _made(kind, None, None, axes)
-    if year is not None and date is not None and day.year != year:
-        raise ConfigError(
-            f"--date: given {date!r} with --condition {condition!r}; allowed: a date in "
-            f"{year}, or no --date"
-        )
-    if year is not None and not dates.in_years([day], [year]):
-        raise ConfigError(
-            f"--condition: given {condition!r}; {year} has no February 29, the sweep's "
+            f"--condition: given {name!r}; {condition.year} has no February 29, the sweep's "
             "first date: give a --date"
         )
-    return _made(kind, day, year, axes)
-
-
-def _made(kind: str, day: datetime.date | None, year: int | None, axes: ConditionsSpec) -> Variant:
-    """The one variant of a date format, or `control`, on `day` under `axes`."""
-    days, years = [] if day is None else [day], None if year is None else [year]
-    calendar = CalendarSpec(
-        dates=days, years=years, formats=["iso" if day is None else kind], control=day is None
-    )
-    return variants.variants(calendar, axes)[0]
-
-
-def _parsed(condition: str) -> tuple[str, ConditionsSpec, int | None]:
-    """The date format, or `control`, and the axes and the year that the name of a condition gives.
-
-    Raises:
-        ConfigError: no such format, axis or value, an axis given twice, or one that a control has
-            not.
-    """
-    kind, *parts = condition.split(";")
-    allowed = [CONTROL, *dates.DATE_FORMATS]
-    if kind not in allowed:
-        raise ConfigError(
-            f"--condition: given {kind!r}; allowed first: "
-            f"{', '.join(allowed)}{nearest(kind, allowed)}"
-        )
-    keys = {
-        "placement": "placements",
-        "wording": "wordings",
-        "order": "option_orders",
-        "location": "locations",
-        "year": "years",
-    }
-    known = [axis for axis in keys if kind != CONTROL or axis not in ("placement", "year")]
-    given: dict[str, Any] = {}
-    for axis, _, value in (part.partition("=") for part in parts):
-        if axis not in known:
-            raise ConfigError(
-                f"--condition: given {axis!r}; allowed behind {kind}: "
-                f"{', '.join(known)}{nearest(axis, known)}"
-            )
-        if axis in given:
-            raise ConfigError(
-                f"--condition: given {condition!r}; {axis} is given twice; allowed: once"
-            )
-        given[axis] = int(value) if axis in ("order", "year") and value.isdecimal() else value
-    raw = {keys[axis]: [value] for axis, value in given.items()}
-    years = settings.checked(
-        CalendarSpec, {key: raw.pop(key) for key in ("years",) if key in raw}, "--condition"
-    ).years
-    return kind, settings.checked(ConditionsSpec, raw, "--condition"), years[0] if years else None
+    return condition.on(days[0])
 
 
 def _marked(text: str, start: int, length: int) -> Text:
@@ -190,120 +135,18 @@ def _marked(text: str, start: int, length: int) -> Text:
     return marked
 
 
+def _table(facts: dict[str, str]) -> Table:
+    table = Table(show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value or name != "label tokens":
+            table.add_row(name, escape(value))
+    return table
+
+
 def _ids(token_ids: list[int], start: int, stop: int) -> Text:
     text = Text()
     for i, token in enumerate(token_ids):
         text.append(f"{token} ", style="bold reverse" if start <= i < stop else "dim")
     return text
-
-
-def listing(kind: str) -> Group:
-    """Tables of what can be named in a sweep, for one of `KINDS` or for `all`.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
-    if kind not in (*KINDS, "all"):
-        raise ConfigError(
-            f"list: given {kind!r}; allowed: {', '.join(KINDS)}, all{nearest(kind, KINDS)}"
-        )
-    makers = {
-        "tasks": _tasks,
-        "models": _models,
-        "metrics": _metrics,
-        "formats": _formats,
-        "conditions": _conditions,
-        "sweeps": _sweeps,
-    }
-    return Group(*(make() for name, make in makers.items() if kind in (name, "all")))
-
-
-def _tasks() -> Table:
-    table = _named_table(
-        "task", "what it is", "styles", "metrics", "data", "licence", title="tasks"
-    )
-    for task in map(tasks.get, registry.names("tasks")):
-        source = task.source
-        judged = dict.fromkeys(metric for style in task.styles.values() for metric in style.metrics)
-        columns = [
-            task.name,
-            task.title,
-            "\n".join(task.styles),
-            "\n".join(judged),
-            source.package or source.dataset,
-            source.licence,
-        ]
-        table.add_row(*map(escape, columns))
-    return table
-
-
-def _named_table(name: str, *others: str, title: str | None = None, **options: Any) -> Table:
-    """A table in which nothing is cut: the names in its first column stay whole, the rest is folded
-    to fit the terminal.
-    """
-    table = Table(title=None if title is None else Text(title), title_justify="left", **options)
-    table.add_column(name, no_wrap=True)
-    for heading in others:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _models() -> Table:
-    table = _named_table("model", "what it is", "licence", title="models")
-    for name in settings.model_names():
-        about = settings.summary(settings.configs_folder() / "models" / f"{name}.toml")
-        table.add_row(*map(escape, (name, about["title"], about["licence"])))
-    return table
-
-
-def _metrics() -> Table:
-    table = _named_table("metric", "title", "signature", title="metrics")
-    for metric in map(metrics.get, registry.names("metrics")):
-        table.add_row(metric.name, metric.title, metric.signature())
-    return table
-
-
-def _formats() -> Table:
-    table = _named_table("format", "5 March 2024", title="date formats")
-    for name, write in dates.DATE_FORMATS.items():
-        table.add_row(name, write(datetime.date(2024, 3, 5)))
-    return table
-
-
-def _conditions() -> Table:
-    table = _named_table(
-        "axis",
-        "value",
-        "what it means",
-        title="conditions beside the date, for [conditions] in a sweep",
-    )
-    axes = {
-        "placements": conditions.PLACEMENTS,
-        "wordings": conditions.WORDINGS,
-        "locations": conditions.LOCATIONS,
-    }
-    for axis, values in axes.items():
-        for name, text in values.items():
-            table.add_row(axis, name, text or "says nothing")
-    table.add_row(
-        "option_orders",
-        "0, 1, 2, ...",
-        "0 shows the options as loaded, every other number in a seeded order of its own",
-    )
-    return table
-
-
-def _sweeps() -> Table:
-    table = _named_table("sweep", "what it does", title="sweeps")
-    folder = settings.configs_folder() / "sweeps"
-    for path in sorted(folder.rglob("*.toml")):
-        table.add_row(
-            *map(
-                escape,
-                (
-                    path.relative_to(folder).with_suffix("").as_posix(),
-                    settings.summary(path)["title"],
-                ),
-            )
-        )
-    return table

@@ -7,7 +7,7 @@ with status `failed`.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PipelineError(Exception):
@@ -49,3 +49,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def first_few(entries: Sequence[str], most: int, what: str = "more") -> list[str]:
+    """The first `most` of the entries of a message, and then how many more there are."""
+    rest = len(entries) - most
+    return [*entries[:most], *([f"... and {rest:,} {what}"] if rest > 0 else [])]

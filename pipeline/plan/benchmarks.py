@@ -41,19 +41,23 @@ class Benchmark:
         return tasks.get(self.spec.name, self.spec.style)
 
 
-def check_consent(spec: SweepSpec) -> None:
+def check_consent(spec: SweepSpec, run_folder: str | None = None) -> None:
     """Nothing, or ConfigError where scoring would run programs without consent.
 
-    Asked before the night, not after it.
+    Asked before the night, not after it; for the scores of `run_folder`, since it keeps none.
     """
     running = [t.name for t in spec.tasks if tasks.get(t.name, t.style).executes_code]
-    if running and not spec.allow_code_execution:
-        raise ConfigError(
-            f"task {', '.join(running)} runs programs that the model writes; allow it with "
-            "--allow-code-execution or "
-            "`allow_code_execution = true` in the sweep (pipeline/sandbox.py says how they "
-            "are confined), or leave it out with --tasks"
-        )
+    if not running or spec.allow_code_execution:
+        return
+    if run_folder is None:
+        how = "--allow-code-execution or `allow_code_execution = true` in the sweep"
+        how += ", or leave it out with --tasks"
+    else:
+        how = f"`datesweep score {run_folder} --allow-code-execution`; a run keeps no consent"
+    raise ConfigError(
+        f"task {', '.join(running)} runs programs that the model writes "
+        f"(pipeline/sandbox/run.py says how they are confined); allow it with {how}"
+    )
 
 
 def scored_by(spec: TaskSpec) -> tuple[str, ...]:

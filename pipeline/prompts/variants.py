@@ -3,24 +3,15 @@ beside the date; and their messages.
 """
 
 import itertools
-from collections.abc import Iterator
+from dataclasses import replace
 
-from pipeline.core import dates
 from pipeline.core.conditions import WORDINGS, location_sentence
-from pipeline.core.records import CONTROL, Variant
+from pipeline.core.records import Variant
+from pipeline.prompts.condition import Condition
 from pipeline.settings import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.tasks import Prompt
 
 Message = dict[str, str]
-
-_USUAL = {
-    "placement": "system_start",
-    "wording": "none",
-    "order": 0,
-    "location": "none",
-    "year": None,
-}
-"""What a name does not mention."""
 
 
 def date_sentence(date_text: str) -> str:
@@ -40,67 +31,21 @@ def texts(conditions: ConditionsSpec) -> dict[str, str]:
 
 
 def variants(calendar: CalendarSpec, conditions: ConditionsSpec) -> list[Variant]:
-    """Every combination of the axes of a sweep: the controls first, where wanted, then each
-    condition with its dates.
-    """
-    others = list(
-        itertools.product(conditions.wordings, conditions.option_orders, conditions.locations)
-    )
-    controls = [_control(*other) for other in others] if calendar.control else []
-    return [*controls, *_dated(calendar, conditions, others)]
-
-
-def _control(wording: str, option_order: int, location: str) -> Variant:
-    name = _name(CONTROL, wording=wording, order=option_order, location=location)
-    return Variant(
-        variant=name,
-        condition=name,
-        date=None,
-        year=None,
-        date_format="",
-        date_text="",
-        placement="",
-        wording=wording,
-        option_order=option_order,
-        location=location,
-    )
-
-
-def _dated(
-    calendar: CalendarSpec, conditions: ConditionsSpec, others: list[tuple[str, int, str]]
-) -> Iterator[Variant]:
-    for date_format, placement, other in itertools.product(
-        calendar.formats, conditions.placements, others
-    ):
-        wording, option_order, location = other
-        for day in calendar.days():
-            year = day.year if calendar.years else None
-            suffix = _name(
-                "",
-                placement=placement,
-                wording=wording,
-                order=option_order,
-                location=location,
-                year=year,
-            )
-            yield Variant(
-                variant=f"{date_format}:{day}{suffix}",
-                condition=date_format + suffix,
-                date=day,
-                year=year,
-                date_format=date_format,
-                date_text=dates.DATE_FORMATS[date_format](day),
-                placement=placement,
-                wording=wording,
-                option_order=option_order,
-                location=location,
-            )
-
-
-def _name(first: str, **axes: object) -> str:
-    return ";".join(
-        [first, *(f"{axis}={value}" for axis, value in axes.items() if value != _USUAL[axis])]
-    )
+    """Every combination of the axes of a sweep, the controls first, where it wants them."""
+    axes = itertools.product(conditions.wordings, conditions.option_orders, conditions.locations)
+    undated = [Condition(wording=w, order=order, location=where) for w, order, where in axes]
+    dated = [
+        replace(
+            condition,
+            date_format=date_format,
+            placement=placement,
+            year=day.year if calendar.years else None,
+        ).on(day)
+        for date_format, placement, condition, day in itertools.product(
+            calendar.formats, conditions.placements, undated, calendar.days()
+        )
+    ]
+    return [*(condition.on(None) for condition in undated if calendar.control), *dated]
 
 
 def placebo_variants(calendar: CalendarSpec, asked: list[Variant]) -> list[str]:

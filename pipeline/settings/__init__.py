@@ -5,15 +5,21 @@ every fault listed at once. Nothing heavy is imported here, so that a misspelt k
 a second.
 """
 
+from pipeline.settings.faults import Faults as Faults, checked as checked
+from pipeline.settings.files import (
+    configs_folder as configs_folder,
+    model_names as model_names,
+    model_path as model_path,
+    summary as summary,
+    sweep_names as sweep_names,
+    unknown_model as unknown_model,
+)
 from pipeline.settings.load import (
-    Faults as Faults,
-    check_model_names as check_model_names,
-    checked as checked,
     load_model as load_model,
     load_sweep as load_sweep,
     model_file as model_file,
 )
-from pipeline.settings.overrides import narrow as narrow, set_engine as set_engine
+from pipeline.settings.overrides import Overrides as Overrides, override as override
 from pipeline.settings.schema import (
     CalendarSpec as CalendarSpec,
     ConditionsSpec as ConditionsSpec,
@@ -24,7 +30,4 @@ from pipeline.settings.schema import (
     TaskSpec as TaskSpec,
     TemplateSpec as TemplateSpec,
     WeightsSpec as WeightsSpec,
-    configs_folder as configs_folder,
-    model_names as model_names,
-    summary as summary,
 )

@@ -8,16 +8,12 @@ and refusing a bad file, loads nothing heavy.
 """
 
 import datetime
-import difflib
-import os
-import tomllib
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.core import conditions, dates, registry
-from pipeline.core.errors import ConfigError, nearest
+from pipeline.core.errors import nearest
 
 
 def _day(value: object) -> object:
@@ -84,12 +80,10 @@ class CalendarSpec(Spec):
 
     def days(self) -> list[datetime.date]:
         """The swept dates, ascending, without repeats."""
-        listed = self.dates is not None
-        days = (
-            sorted(set(self.dates or ()))
-            if listed
-            else dates.calendar(self.first, self.last, self.step, self.leap_day)
-        )
+        if self.dates is None:
+            days = dates.calendar(self.first, self.last, self.step, self.leap_day)
+        else:
+            days = sorted(set(self.dates))
         return days if self.years is None else dates.in_years(days, self.years)
 
 
@@ -109,7 +103,7 @@ class TaskSpec(Spec):
     max_tokens: Positive | None = None
     """Longest output in tokens, instead of the task's own."""
     metrics: Annotated[list[MetricName], Field(min_length=1)] | None = None
-    """What answers are judged by, instead of the task's own metrics."""
+    """What answers are scored by, instead of the task's own metrics."""
 
 
 class ConditionsSpec(Spec):
@@ -132,7 +126,7 @@ class ConditionsSpec(Spec):
 
 
 class EngineSpec(Spec):
-    """How the engine runs; `auto` values are resolved for the platform in `engine.py` and recorded."""
+    """How the engine runs; `auto` values are resolved for the platform, and recorded."""
 
     name: Name = "default"
     """Label of this engine setting, a column of every table: name the GPU or the batch size here,
@@ -291,71 +285,8 @@ class SweepSpec(Spec):
     allow_code_execution: bool = False
     """Consent to run programs that the model wrote, which HumanEval's scoring needs."""
     narrowing: dict[str, str] = {}
-    """Options of the command line that narrowed the sweep; set by `narrow`, not in the file."""
+    """Options of the command line that narrowed the sweep; set by `override`, not in the file."""
 
     def model(self, name: str) -> ModelSpec:
         """The model called `name`."""
         return next(m for m in self.models if m.name == name)
-
-
-def configs_folder() -> Path:
-    """Where named models and sweeps are: DATESWEEP_CONFIGS, else `configs` here, else the one
-    beside the package.
-    """
-    if folder := os.environ.get("DATESWEEP_CONFIGS"):
-        return Path(folder)
-    here = Path("configs")
-    return here if here.is_dir() else Path(__file__).parents[2] / "configs"
-
-
-_MOST_HINTS = 4
-"""Sweeps that a hint names at most; all of them are listed behind it."""
-
-
-def sweep_path(name: str) -> Path:
-    """The sweep file for a path or a bare name.
-
-    Raises:
-        ConfigError: there is no such file; the message names the nearest one.
-    """
-    folder = configs_folder() / "sweeps"
-    for path in (Path(name), folder / f"{name}.toml"):
-        if path.is_file():
-            return path
-    known = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.toml"))
-    wanted = Path(name).relative_to(folder) if Path(name).is_relative_to(folder) else Path(name)
-    hint = _nearest_sweeps(wanted.as_posix().removesuffix(".toml"), known)
-    raise ConfigError(
-        f"no sweep file {name!r}{hint}; in {folder} there are: {', '.join(known) or 'none'}"
-    )
-
-
-def _nearest_sweeps(wanted: str, known: list[str]) -> str:
-    """As `nearest`, of sweeps that may be in folders: those that begin as `wanted` does, else those
-    whose last part is the closest.
-    """
-    folder, last = Path(wanted).parent, Path(wanted).name
-    found = [k for k in known if last and k.startswith(wanted)] or [
-        k for k in known if last and Path(k).name.startswith(last)
-    ]
-    if not found:
-        close = difflib.get_close_matches(
-            last, sorted({Path(k).name for k in known}), n=1, cutoff=0.5
-        )
-        found = [k for k in known if Path(k).name in close]
-    here = [k for k in found if Path(k).parent == folder] or found
-    return f" (did you mean {' or '.join(map(repr, here[:_MOST_HINTS]))}?)" if here else ""
-
-
-def model_names() -> list[str]:
-    """Names of the model files in the configs folder."""
-    return sorted(p.stem for p in (configs_folder() / "models").glob("*.toml"))
-
-
-def summary(path: Path) -> dict[str, str]:
-    """`title` and `licence` of a sweep or model file, empty where it has none.
-
-    For lists, without checking the rest.
-    """
-    raw = tomllib.loads(path.read_text())
-    return {key: str(raw.get(key, "")) for key in ("title", "licence")}

@@ -28,7 +28,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.core import cache
-from pipeline.core.errors import StoreError, nearest
+from pipeline.core.errors import StoreError, first_few, nearest
 from pipeline.store.files import (
     read_all,
     read_parquet,
@@ -136,9 +136,7 @@ class Run:
         if old["fingerprint"] == fingerprint(settings):
             return True
         lines = differences(old["settings"], json.loads(json.dumps(settings)))
-        listed = "\n  ".join(
-            lines[:12] + ([f"... and {len(lines) - 12} more"] if len(lines) > 12 else [])
-        )
+        listed = "\n  ".join(first_few(lines, 12))
         raise StoreError(
             f"{self.folder} holds a run of other settings; nothing was changed. These keys "
             f"differ:\n  {listed}\n"

@@ -13,7 +13,7 @@ def test_output_of_native_code_goes_to_the_log_too(tmp_path: Path) -> None:
     code = "\n".join(
         [
             "import os, pathlib, sys",
-            "from pipeline.quiet import redirect_output",
+            "from pipeline.core.quiet import redirect_output",
             "redirect_output(pathlib.Path(sys.argv[1]))",
             "print('a', flush=True)",
             "os.write(2, b'b')",

@@ -23,14 +23,14 @@ from pipeline.core.errors import PromptError
 from pipeline.core.records import Item, Variant
 from pipeline.prompts import render as prompts, variants
 from pipeline.prompts.render import ItemPrompt, PromptBuilder
-from pipeline.settings.schema import (
+from pipeline.settings import (
     CalendarSpec,
     ConditionsSpec,
     ModelSpec,
     configs_folder,
+    model_file,
     model_names,
 )
-from tests.conftest import load_model
 
 TEMPLATES = Path(__file__).parent / "templates"
 DAY = datetime.date(2024, 3, 5)
@@ -230,7 +230,7 @@ Make = Callable[..., PromptBuilder]
 
 def spec_of(model: str, **template: object) -> ModelSpec:
     """The model file `model`, with changes to its `[template]`."""
-    spec = load_model(configs_folder() / "models" / f"{model}.toml")
+    spec = model_file(configs_folder() / "models" / f"{model}.toml")
     return spec.model_copy(update={"template": spec.template.model_copy(update=template)})
 
 
@@ -325,7 +325,7 @@ def test_every_model_file_loads_bears_its_own_name_and_says_everything_that_an_o
     name: str,
 ) -> None:
     path = configs_folder() / "models" / f"{name}.toml"
-    spec = load_model(path)
+    spec = model_file(path)
     assert spec.name == name
     assert spec.title
     assert spec.licence

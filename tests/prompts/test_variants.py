@@ -1,5 +1,6 @@
 import datetime
 import itertools
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
@@ -7,6 +8,7 @@ from hypothesis import given, strategies as st
 from pipeline.core import conditions, dates
 from pipeline.core.records import CONTROL, Variant
 from pipeline.prompts import variants
+from pipeline.prompts.condition import Condition, parse
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.tasks import Prompt
 
@@ -81,6 +83,8 @@ def test_the_axes_are_crossed_and_every_combination_has_a_name_of_its_own(
         dates=days, formats=formats, years=[2023, 2024] if several_years else None
     )
     found = variants.variants(calendar, spec)
+    for variant in found:
+        assert parse(variant.condition, "--condition").on(variant.date) == variant
     num_others = len(spec.wordings) * len(spec.option_orders) * len(spec.locations)
     num_dated = num_others * len(spec.placements) * len(formats) * len(calendar.days())
     assert len(found) == len({v.variant for v in found}) == num_dated + num_others
@@ -94,6 +98,27 @@ def test_the_axes_are_crossed_and_every_combination_has_a_name_of_its_own(
         }
         assert len(same) == 1, f"variants of {condition} differ in more than the date"
         assert len({v.date for v in members}) == len(members)
+
+
+@given(
+    st.builds(
+        Condition,
+        date_format=st.sampled_from(sorted(dates.DATE_FORMATS)),
+        placement=st.sampled_from(sorted(conditions.PLACEMENTS)),
+        wording=st.sampled_from(sorted(conditions.WORDINGS)),
+        order=st.integers(0, 10**6),
+        location=st.sampled_from(sorted(conditions.LOCATIONS)),
+        year=st.none() | st.integers(1, 9999),
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_a_condition_is_read_from_its_name_in_any_order(
+    condition: Condition, random: Random
+) -> None:
+    assert parse(condition.name, "--condition") == condition
+    first, *axes = condition.name.split(";")
+    random.shuffle(axes)
+    assert parse(";".join([first, *axes]), "--condition") == condition
 
 
 def test_a_name_says_what_differs_from_the_usual() -> None:

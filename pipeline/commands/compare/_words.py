@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pipeline.analyses import SERIES_KEY, Evidence
+from pipeline.core.errors import first_few
 from pipeline.report import wording
 from pipeline.store import Run, differences
 
@@ -157,17 +158,13 @@ def _named(row: dict[str, Any]) -> str:
 
 
 def _listed(names: Sequence[str], shown: int = _SHOWN, between: str = ", ") -> str:
-    return between.join(names[:shown]) + (
-        f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    )
+    return between.join(first_few(names, shown))
 
 
 def _limited(lines: Iterable[str]) -> list[str]:
     """The first few of the distinct lines that say something, and how many more there are."""
     distinct = list(dict.fromkeys(filter(None, lines)))
-    return distinct[:_SHOWN] + (
-        [f"... and {len(distinct) - _SHOWN} more such lines"] if len(distinct) > _SHOWN else []
-    )
+    return first_few(distinct, _SHOWN, "more such lines")
 
 
 def table_of(comparison: "Comparison") -> "Table":
