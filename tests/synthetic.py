@@ -1,4 +1,4 @@
-"""Completions, scores, variants and items of a made-up run, for tests of the stages after scoring."""
+"""Completions, scores, variants and items of made-up runs, for tests of what follows scoring."""
 
 import dataclasses
 import datetime
@@ -6,7 +6,7 @@ import datetime
 import numpy as np
 import polars as pl
 
-from pipeline.analyses import Evidence, evidence
+from pipeline.analyses import CONDITION_KEY, Evidence, evidence
 from pipeline.core import dates, records, tables
 from pipeline.prompts import variants
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec
@@ -24,13 +24,25 @@ STATS = {
 }
 
 
+def item(task: str, item_id: str, group: str, target: str) -> records.Item:
+    return records.Item(
+        task=task,
+        item_id=item_id,
+        group=group,
+        fields={},
+        options=list("ABCD"),
+        target=target,
+        references=[],
+    )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One benchmark run of one model under one condition: `num_dates` dates, a control, and placebo
-    copies of every `placebo_every`th date.
+    """One benchmark run of one model under one condition.
 
-    Without dates the control is what a placebo copy repeats. Several runs that differ in the
-    condition make a run with that axis.
+    It has `num_dates` dates, a control, and placebo copies of every `placebo_every`th date. Without
+    dates the control is what a placebo copy repeats. Several runs that differ in the condition make
+    a run with that axis.
     """
 
     model: str = "m"
@@ -60,35 +72,27 @@ class Run:
     seed: int = 0
 
     def variants(self) -> pl.DataFrame:
-        days = dates.calendar(FIRST, FIRST + datetime.timedelta(days=self.num_dates + 1))[
-            : self.num_dates
-        ]
-        years = None if self.year is None else [self.year]
+        last = FIRST + datetime.timedelta(days=self.num_dates + 1)
         calendar = CalendarSpec(
-            dates=days, formats=[self.date_format], years=years, control=self.control
+            dates=dates.calendar(FIRST, last)[: self.num_dates],
+            formats=[self.date_format],
+            years=None if self.year is None else [self.year],
+            control=self.control,
         )
-        others = {
-            "wordings": [self.wording],
-            "option_orders": [self.option_order],
-            "locations": [self.location],
-        }
-        conditions = ConditionsSpec(placements=[self.placement], **others)
+        conditions = ConditionsSpec(
+            placements=[self.placement],
+            wordings=[self.wording],
+            option_orders=[self.option_order],
+            locations=[self.location],
+        )
         return tables.from_records(records.Variant, variants.variants(calendar, conditions))
 
     def items(self) -> pl.DataFrame:
-        make = [
-            records.Item(
-                task=self.task,
-                item_id=f"test-{i:05d}",
-                group=f"group {i % 3}",
-                fields={},
-                options=list("ABCD"),
-                target="ABCD"[i % 4],
-                references=[],
-            )
+        made = [
+            item(self.task, f"test-{i:05d}", f"group {i % 3}", "ABCD"[i % 4])
             for i in range(self.num_items)
         ]
-        return tables.from_records(records.Item, make)
+        return tables.from_records(records.Item, made)
 
     def rows(self) -> pl.DataFrame:
         """Key, `right` and `answer` of every completion."""
@@ -171,6 +175,22 @@ class Run:
         ).select(schema.names())
 
 
+RUNS = (
+    Run(num_items=24, num_dates=8, placebo_every=3, noise=0.2, metrics=("accuracy", "ece")),
+    Run(model="other", num_items=24, num_dates=8, effect=0.5),
+    Run(task="wmt16_en_de", metrics=("bleu", "chrf"), num_items=12, num_dates=8),
+    Run(
+        num_items=24,
+        num_dates=8,
+        placement="user_end",
+        option_order=2,
+        no_answer=0.1,
+        metrics=("accuracy", "ece"),
+    ),
+)
+"""Runs of several models, tasks, metrics and conditions."""
+
+
 def parts(*runs: Run) -> dict[str, pl.DataFrame]:
     """The four frames of a folder that holds several runs.
 
@@ -190,10 +210,60 @@ def parts(*runs: Run) -> dict[str, pl.DataFrame]:
 
 def evidence_of(*runs: Run) -> Evidence:
     """The evidence of several runs in one folder."""
-    found = parts(*runs)
-    return evidence(
-        found["completions"].lazy(), found["scores"].lazy(), found["variants"], found["items"]
-    )
+    return evidence_in(parts(*runs))
+
+
+def evidence_in(frames: dict[str, pl.DataFrame]) -> Evidence:
+    """The evidence of the four frames of `parts`."""
+    completions, scores = frames["completions"].lazy(), frames["scores"].lazy()
+    return evidence(completions, scores, frames["variants"], frames["items"])
+
+
+def rows_in(frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """One row for each completion and metric, with its score, `date`, `CONDITION_KEY` and `group`.
+
+    The plain join that tests hold tables against.
+    """
+    keys = frames["completions"].select(*tables.ROW_KEY, "output_id")
+    variants = frames["variants"].select("variant", "date", *CONDITION_KEY)
+    items = frames["items"].select("task", "item_id", "group")
+    scored = keys.join(frames["scores"], on=tables.OUTPUT_KEY)
+    dated = scored.join(variants, on="variant", how="left")
+    return dated.join(items, on=["task", "item_id"], how="left")
+
+
+def hand_made(
+    outcomes: dict[str, list[str]], status: dict[str, str] | None = None
+) -> dict[str, pl.DataFrame]:
+    """The four frames of a run in which item `i` gave `outcomes[i]`, date by date.
+
+    Every right answer is A; `status` names that of an answer, else `scored`.
+    """
+    status = status or {}
+    variants = Run(num_dates=max(len(answers) for answers in outcomes.values())).variants()
+    names = variants["variant"].to_list()[1:]
+    run = {"model": "m", "engine": "default", "task": "mmlu", "style": "zero_shot"}
+    completions, scores = [], {}
+    for item_id, answers in outcomes.items():
+        for variant, answer in zip(names, answers, strict=False):
+            output = run | {"item_id": item_id, "output_id": tables.output_id(answer, [])}
+            completions.append(output | {"variant": variant, "replicate": 0, "text": answer})
+            state = status.get(answer, "scored")
+            scores[item_id, answer] = output | {
+                "metric": "accuracy",
+                "status": state,
+                "answer": answer,
+                "rule": "argmax",
+                "detail": "",
+                "stats": None if state == "failed" else [float(answer == "A")],
+            }
+    items = [item("mmlu", item_id, "g", "A") for item_id in outcomes]
+    return {
+        "completions": pl.DataFrame(completions),
+        "scores": pl.DataFrame(list(scores.values()), schema=tables.schema(records.Score)),
+        "variants": variants,
+        "items": tables.from_records(records.Item, items),
+    }
 
 
 def conditions_of(**values: object) -> dict[str, object]:

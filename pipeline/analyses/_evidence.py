@@ -6,37 +6,52 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from pipeline.analyses import _faults
-from pipeline.analyses._kept import Kept
 from pipeline.analyses._loading import load
-from pipeline.analyses._outcomes import CONDITION_KEY, SERIES_KEY, Outcomes
-from pipeline.core import tables
+from pipeline.analyses._outcomes import CONDITION, SERIES, SERIES_KEY, Outcomes
+from pipeline.analyses._spill import Spill
+from pipeline.store import Run
 
 VARIANT_KEY = [*SERIES_KEY, "variant", "replicate"]
 """What has a score."""
+
+COUNTS = ("num_items", "num_scored", "num_no_answer", "num_failed", "num_timeout")
+
+BY_VARIANT = pl.Schema(
+    SERIES
+    | {"variant": pl.String(), "replicate": pl.Int64(), "date": pl.Date()}
+    | CONDITION
+    | {"score": pl.Float64()}
+    | dict.fromkeys(COUNTS, pl.Int64())
+)
+"""Columns of `Evidence.by_variant`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What analyses may ask of: everything measured in a run, joined by key."""
 
-    rows: pl.LazyFrame
-    """One row for each completion and metric: `tables.ROW_KEY`, `date` (null for controls),
-    `CONDITION_KEY`, `group`, `output_id`, `answer`, `rule`, `metric`, `status`, `stats`. A join of
-    the stored tables: for a large run, `outcomes` is far quicker and smaller."""
     by_variant: pl.DataFrame
-    """One row for each `VARIANT_KEY`: `date`, `CONDITION_KEY`, `score` (0 to 100, null where nothing
-    was scored), `num_items`, `num_scored`, `num_no_answer`, `num_failed`, `num_timeout`. The last
-    four count items by status and add up to `num_items`."""
+    """One row for each `VARIANT_KEY`: `date` (null for controls), `CONDITION_KEY`, `score` (0 to
+    100, null where nothing was scored), `num_items`, `num_scored`, `num_no_answer`, `num_failed`,
+    `num_timeout`. The last four count items by status and add up to `num_items`."""
     items: pl.DataFrame
     """The items asked, with the columns of `records.Item`."""
-    kept: Kept = field(repr=False)
+    spill: Spill = field(repr=False)
     """What `outcomes` yields."""
 
     def outcomes(self) -> Iterator[Outcomes]:
-        """Arrays over items and variants, for one benchmark run under one metric at a time, in the
-        order of `SERIES_KEY`.
-        """
-        yield from self.kept
+        """Arrays over items and variants for each series, in the order of `SERIES_KEY`."""
+        yield from self.spill
+
+
+def evidence_of_run(run: Run) -> Evidence:
+    """Everything measured in `run`.
+
+    Raises:
+        StoreError: as for `evidence`; or the run has no completions or no scores.
+    """
+    variants, items = run.plan_table("variants"), run.plan_table("items")
+    return evidence(run.completions(), run.scores(), variants, items)
 
 
 def evidence(
@@ -52,47 +67,8 @@ def evidence(
     """
     _faults.check_distinct(variants, ["variant"])
     _faults.check_distinct(items, ["task", "item_id"])
-    kept = Kept()
-    tables = [one.by_variant() for one in kept.keeping(load(completions, scores, variants, items))]
-    by_variant = pl.concat(tables) if tables else pl.DataFrame(schema=BY_VARIANT)
-    by_variant = by_variant.match_to_schema(BY_VARIANT).sort(VARIANT_KEY)
-    return Evidence(
-        rows=_join(completions, scores, variants, items),
-        by_variant=by_variant,
-        items=items,
-        kept=kept,
-    )
-
-
-COUNTS = ("num_items", "num_scored", "num_no_answer", "num_failed", "num_timeout")
-
-CONDITION = pl.Schema(
-    {
-        name: pl.Int64() if name in ("option_order", "year") else pl.String()
-        for name in CONDITION_KEY
-    }
-)
-"""Types of the columns `CONDITION_KEY`."""
-
-BY_VARIANT = pl.Schema(
-    {name: pl.String() for name in [*SERIES_KEY, "variant"]}
-    | {"replicate": pl.Int64(), "date": pl.Date()}
-    | CONDITION
-    | {"score": pl.Float64()}
-    | {name: pl.Int64() for name in COUNTS}
-)
-
-
-def _join(
-    completions: pl.LazyFrame, scores: pl.LazyFrame, variants: pl.DataFrame, items: pl.DataFrame
-) -> pl.LazyFrame:
-    """`Evidence.rows`. Texts stay on disk: only keys are taken from the completions."""
-    scored = completions.select(*tables.ROW_KEY, "output_id").join(
-        scores.drop("detail", "signature", "extraction_version"), on=tables.OUTPUT_KEY, how="inner"
-    )
-    dated = scored.join(
-        variants.lazy().select("variant", "date", *CONDITION_KEY), on="variant", how="left"
-    )
-    return dated.join(
-        items.lazy().select("task", "item_id", "group"), on=["task", "item_id"], how="left"
-    )
+    spill, tables = Spill(), [pl.DataFrame(schema=BY_VARIANT)]
+    for outcomes in load(completions, scores, variants, items):
+        spill.add(outcomes)
+        tables.append(outcomes.by_variant().match_to_schema(BY_VARIANT))
+    return Evidence(by_variant=pl.concat(tables).sort(VARIANT_KEY), items=items, spill=spill)

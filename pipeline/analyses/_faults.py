@@ -1,5 +1,6 @@
-"""What is wrong with a run folder whose completions, scores, variants and items do not fit
-together. Slow, and looked up only then.
+"""What is wrong with a run folder whose completions, scores, variants and items do not fit.
+
+Slow, and looked up only then.
 """
 
 from collections.abc import Mapping
@@ -13,72 +14,61 @@ from pipeline.core.errors import StoreError
 
 def check_distinct(known: pl.DataFrame, key: list[str]) -> None:
     """Raise where a table of the plan describes something twice."""
-    if known.select(key).is_duplicated().any():
-        raise StoreError(
-            f"the run folder describes one {key[-1]} twice: "
-            f"{_first(known.filter(known.select(key).is_duplicated()), key)}"
-        )
+    twice = known.filter(known.select(key).is_duplicated())
+    if twice.height:
+        raise StoreError(f"the run folder describes one {key[-1]} twice: {_first(twice, key)}")
 
 
 def unknown(completions: pl.LazyFrame, known: pl.DataFrame, key: list[str]) -> StoreError:
     """The error for completions whose `key` is not in the table that describes it."""
     missing = completions.select(key).unique().join(known.lazy(), on=key, how="anti").collect()
     return StoreError(
-        f"{missing.height} {key[-1]} value(s) of the completions are not described in the "
-        "run folder, the first: "
-        f"{_first(missing, key)}. The completions belong to another run; start the run in "
-        "a new folder."
+        f"{missing.height} {key[-1]} value(s) of the completions are not described in the run "
+        f"folder, the first: {_first(missing, key)}. The completions belong to another run; start "
+        "the run in a new folder."
     )
 
 
-def stored_twice(count: int, first: Mapping[str, Any], series: Mapping[str, Any]) -> StoreError:
-    """The error for completions that are stored `count` times too often, the `first` under its
-    item, variant and replicate.
+def stored_twice(count: int, first: Mapping[str, Any], run: Mapping[str, str]) -> StoreError:
+    """The error for `count` surplus completions of a benchmark run.
+
+    `first` has the item, variant and replicate of one of them.
     """
     return StoreError(
-        f"{count} completion(s) are stored twice ({_where(series)}), the first: item "
-        f"{first['item']}, variant {first['variant']}, "
-        f"replicate {first['replicate']}. Delete the duplicate shard and run the stage again."
+        f"{count} completion(s) are stored twice ({_listed(run)}), the first: item "
+        f"{first['item']}, variant {first['variant']}, replicate {first['replicate']}. Delete the "
+        "duplicate shard and run the stage again."
     )
 
 
 def wrong_scores(
-    completions: pl.LazyFrame, scores: pl.LazyFrame, series: Mapping[str, Any]
+    completions: pl.LazyFrame, scores: pl.LazyFrame, series: Mapping[str, str]
 ) -> StoreError:
     """The error for a series whose completions have no score, or two.
 
-    Its metric is None where a run has none at all.
+    `series` lacks the metric where a benchmark run has none at all.
     """
-    run = [pl.col(name) == series[name] for name in tables.RUN_KEY]
-    asked = completions.filter(*run)
-    here = scores.filter(*run, pl.col("metric") == (series["metric"] or ""))
-    count = asked.select(pl.len()).collect().item()
-    missing = asked.join(here, on=tables.OUTPUT_KEY, how="anti").select(tables.ROW_KEY).collect()
+    in_run = [pl.col(name) == series[name] for name in tables.RUN_KEY]
+    asked = completions.filter(*in_run)
+    scored = scores.filter(*in_run, pl.col("metric") == series.get("metric", ""))
+    missing = asked.join(scored, on=tables.OUTPUT_KEY, how="anti").select(tables.ROW_KEY).collect()
     if missing.height:
-        first = _first(missing, tables.ROW_KEY)
+        count = asked.select(pl.len()).collect().item()
         return StoreError(
-            f"{missing.height} of {count} completions have no score ({_where(series)}), "
-            f"the first: {first}. Score the run again."
+            f"{missing.height} of {count} completions have no score ({_listed(series)}), the "
+            f"first: {_first(missing, tables.ROW_KEY)}. Score the run again."
         )
-    twice = (
-        here.group_by(tables.OUTPUT_KEY)
-        .len()
-        .filter(pl.col("len") > 1)
-        .select(pl.len())
-        .collect()
-        .item()
-    )
+    counts = scored.group_by(tables.OUTPUT_KEY).len()
+    twice = counts.select((pl.col("len") > 1).sum()).collect().item()
     return StoreError(
-        f"{twice} output(s) have more than one score ({_where(series)}). Score the run "
-        "again, which drops the old ones."
+        f"{twice} output(s) have more than one score ({_listed(series)}). Score the run again, "
+        "which drops the old ones."
     )
-
-
-def _where(series: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in series.items() if value is not None)
 
 
 def _first(frame: pl.DataFrame, key: list[str]) -> str:
-    return ", ".join(
-        f"{name} {value}" for name, value in frame.select(key).sort(key).row(0, named=True).items()
-    )
+    return _listed(frame.select(key).sort(key).row(0, named=True))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,5 +1,6 @@
-"""One benchmark run under one metric, as arrays over items and variants: what most analyses compute
-on.
+"""One benchmark run under one metric, as arrays over items and variants: a series.
+
+It is what most analyses compute on.
 """
 
 from dataclasses import dataclass, field
@@ -15,12 +16,19 @@ from pipeline.core.records import STATUSES
 
 SERIES_KEY = [*tables.RUN_KEY, "metric"]
 """What makes one series of scores over the variants."""
+SERIES = pl.Schema(dict.fromkeys(SERIES_KEY, pl.String()))
 
 AXES = ["date_format", "placement", "wording", "option_order", "location", "year"]
 """What may be varied beside the date, in the order in which tables are sorted; columns of every
 table."""
 CONDITION_KEY = ["condition", *AXES]
 """A condition by its name, and by its value on each axis; dates are compared only within one."""
+CONDITION = pl.Schema(
+    {
+        name: pl.Int64() if name in ("option_order", "year") else pl.String()
+        for name in CONDITION_KEY
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +67,22 @@ class Outcomes:
 
     @property
     def metric(self) -> metrics.Metric:
-        """The metric that judged."""
+        """The metric of the scores."""
         return metrics.get(self.series["metric"])
 
     @property
     def is_right_or_wrong(self) -> bool:
-        """Whether the metric's only statistic says right (1) or wrong (0), as accuracy and pass@1
-        do, and BLEU and ECE do not.
+        """Whether the metric's only statistic says right (1) or wrong (0).
+
+        Accuracy and pass@1 do; BLEU and ECE do not.
         """
         return len(self.metric.stat_names) == 1 and self.metric.reads in ("answer", "program")
 
     @property
     def stats(self) -> Cells:
         """Sufficient statistics; none where scoring failed or the item was not asked."""
-        index = self.outputs if self._all_scored else np.where(self.present, self.outputs, -1)
         return Cells(
-            index=index,
+            index=self.outputs if self._all_scored else np.where(self.present, self.outputs, -1),
             values=self.values,
             places=self.places,
             num_stats=len(self.metric.stat_names),
@@ -82,23 +90,19 @@ class Outcomes:
 
     @property
     def answers(self) -> Ints:
-        """(num_items, num_columns) index into `answer_texts`.
-
-        -1 where scoring failed or the item was not asked.
-        """
+        """(num_items, num_columns) index into `answer_texts`; -1 where there is no outcome."""
         return self.output_answers[self.outputs]
 
     @property
     def present(self) -> Bools:
-        """(num_items, num_columns) where there is an outcome: the item was asked and its scoring
-        did not fail.
-        """
+        """(num_items, num_columns) whether the item was asked and its scoring did not fail."""
         return self.outputs >= 0 if self._all_scored else self.answers >= 0
 
     @property
     def codes(self) -> Ints:
-        """(num_items, num_columns) equal for equal outcomes: right or wrong where the metric says
-        so, else the answer; -1 if none.
+        """(num_items, num_columns) equal for equal outcomes; -1 where there is none.
+
+        An outcome is right or wrong where the metric says so, else the answer.
         """
         if not self.is_right_or_wrong:
             return self.answers
@@ -109,81 +113,71 @@ class Outcomes:
     def _all_scored(self) -> bool:
         return bool((self.output_answers[:-1] >= 0).all())
 
-    def conditions(self) -> list[dict[str, Any]]:
-        """`CONDITION_KEY` of each condition that has dates, sorted by the axes."""
+    def conditions(self) -> list[str]:
+        """Each condition that has dates, sorted by the axes."""
         return self._conditions(pl.col("date").is_not_null())
 
-    def controls(self) -> list[dict[str, Any]]:
-        """`CONDITION_KEY` of each condition without dates, sorted by the axes."""
+    def controls(self) -> list[str]:
+        """Each condition without dates, sorted by the axes."""
         return self._conditions(pl.col("date").is_null())
 
-    def dates(self, condition: str) -> Ints:
-        """(num_dates,) columns of one condition's dates (replicate 0), by date.
+    def key(self, condition: str) -> dict[str, Any]:
+        """`SERIES_KEY` and `CONDITION_KEY`: how a row of a table about a condition begins."""
+        rows = self.columns.filter(condition=condition).select(CONDITION_KEY)
+        return self.series | rows.row(0, named=True)
 
-        None for a condition without dates.
-        """
-        return self._columns_where(
-            (pl.col("condition") == condition)
-            & pl.col("date").is_not_null()
-            & (pl.col("replicate") == 0)
-        )
+    def dates(self, condition: str) -> Ints:
+        """(num_dates,) columns of a condition's dates by date, without copies; may be empty."""
+        return self._asked(pl.col("condition") == condition, pl.col("date").is_not_null())
 
     def control(self, condition: str) -> Ints:
-        """(0,) or (1,) column of the control of a condition: no date, and the same wording, option
-        order and location.
+        """(0,) or (1,) column of the control of a condition.
+
+        It has no date, and the same wording, option order and location.
         """
-        mine = (
-            self.columns.filter(pl.col("condition") == condition)
-            .select("wording", "option_order", "location")
-            .head(1)
-        )
-        same = [pl.col(name) == value for name, value in mine.row(0, named=True).items()]
-        return self._columns_where(
-            pl.all_horizontal(pl.col("date").is_null(), pl.col("replicate") == 0, *same)
-        )
+        key = self.key(condition)
+        shared = [pl.col(name) == key[name] for name in ("wording", "option_order", "location")]
+        return self._asked(pl.col("date").is_null(), *shared)
 
     def placebos(self, condition: str) -> tuple[Ints, Ints]:
-        """(num_copies,) columns of the placebo copies in one condition, and for each the column of
-        the sweep that it repeats.
+        """(num_copies,) columns of a condition's placebo copies, and of what each repeats.
 
         Where a sweep has no dates, the copies are of controls.
         """
-        here, columns = pl.col("condition") == condition, self.columns["variant"]
-        sweep = {
-            columns[int(c)]: int(c) for c in self._columns_where(here & (pl.col("replicate") == 0))
-        }
-        copies = self._columns_where(here & (pl.col("replicate") > 0))
-        pairs = [(int(c), sweep[v]) for c in copies if (v := columns[int(c)]) in sweep]
-        return np.array([c for c, _ in pairs], dtype=np.int64), np.array(
-            [s for _, s in pairs], dtype=np.int64
+        asked = self.columns.with_row_index("column").filter(condition=condition)
+        originals = asked.filter(replicate=0).select("variant", original="column")
+        pairs = asked.filter(pl.col("replicate") > 0).join(
+            originals, on="variant", maintain_order="left"
         )
+        copies, repeated = (
+            pairs[name].to_numpy().astype(np.int64) for name in ("column", "original")
+        )
+        return copies, repeated
 
-    def placebo_flips(self, condition: str) -> tuple[int, int]:
-        """Placebo copies in one condition whose outcome differs from the sweep's, and copies that
-        can be compared.
-        """
-        copies, originals = self.placebos(condition)
+    def placebo_flips(self, *conditions: str) -> tuple[int, int]:
+        """How many placebo copies differ from what they repeat, and how many can be compared."""
+        pairs = [self.placebos(condition) for condition in conditions]
+        copies, originals = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         if not copies.size:
             return 0, 0
-        both = self.present[:, copies] & self.present[:, originals]
-        return paired_flips(self.codes[:, copies], self.codes[:, originals], both)
+        codes, present = self.codes, self.present
+        both = present[:, copies] & present[:, originals]
+        return paired_flips(codes[:, copies], codes[:, originals], both)
 
     def by_variant(self) -> pl.DataFrame:
         """The part of `Evidence.by_variant` for this series."""
+        by_status = zip(STATUSES, self.status_counts.T, strict=True)
         return self.columns.with_columns(
             *(pl.lit(value).alias(name) for name, value in self.series.items()),
             score=pl.Series(self.scores, dtype=pl.Float64).fill_nan(None),
             num_items=pl.Series(self.status_counts.sum(axis=1)),
-            **{
-                f"num_{status}": pl.Series(self.status_counts[:, i])
-                for i, status in enumerate(STATUSES)
-            },
+            **{f"num_{status}": pl.Series(counts) for status, counts in by_status},
         )
 
-    def _conditions(self, chosen: pl.Expr) -> list[dict[str, Any]]:
-        return (
-            self.columns.filter(chosen).select(CONDITION_KEY).unique(maintain_order=True).to_dicts()
-        )
+    def _conditions(self, is_chosen: pl.Expr) -> list[str]:
+        return self.columns.filter(is_chosen)["condition"].unique(maintain_order=True).to_list()
 
-    def _columns_where(self, chosen: pl.Expr) -> Ints:
-        return self.columns.select(chosen.arg_true()).to_series().to_numpy().astype(np.int64)
+    def _asked(self, *is_chosen: pl.Expr) -> Ints:
+        """Columns that are no copies."""
+        rows = self.columns.with_row_index("column").filter(*is_chosen, replicate=0)
+        return rows["column"].to_numpy().astype(np.int64)

@@ -1,6 +1,4 @@
-"""How far apart scores lie that differ in one thing: what the analyses of dates, conditions and
-engine settings share.
-"""
+"""How far apart scores lie that differ in one thing: the date, a condition, the engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,21 +10,15 @@ from pipeline.analyses._stats import Floats
 
 SPREAD = pl.Schema(
     {"num_values": pl.Int64()}
-    | {name: pl.Float64() for name in ("mean", "sd", "cv_percent")}
-    | {
-        "worst_value": pl.String(),
-        "worst": pl.Float64(),
-        "best_value": pl.String(),
-        "best": pl.Float64(),
-        "delta": pl.Float64(),
-    }
+    | dict.fromkeys(("mean", "sd", "cv_percent"), pl.Float64())
+    | {"worst_value": pl.String(), "worst": pl.Float64()}
+    | {"best_value": pl.String(), "best": pl.Float64(), "delta": pl.Float64()}
 )
 """Columns of `spread`, for values that are texts."""
 
 
 def spread(values: Sequence[Any], scores: Floats, *, higher_is_better: bool) -> dict[str, Any]:
-    """Columns of `SPREAD` for the scores (num_values,) of `values`, of which those without a score
-    (NaN) are left out.
+    """Columns of `SPREAD` for the scores (num_values,) of `values`, those that are not NaN.
 
     * `num_values`: how many have a score; with none, the other columns are None;
     * `mean`, and `sd` with n - 1 in the denominator (ddof = 1), both over the values; `sd` is None
@@ -43,7 +35,8 @@ def spread(values: Sequence[Any], scores: Floats, *, higher_is_better: bool) -> 
         return row
     low, high = int(np.nanargmin(scores)), int(np.nanargmax(scores))
     worst, best = (low, high) if higher_is_better else (high, low)
-    mean, sd = float(known.mean()), float(known.std(ddof=1)) if known.size > 1 else None
+    mean = float(known.mean())
+    sd = float(known.std(ddof=1)) if known.size > 1 else None
     return row | {
         "mean": mean,
         "sd": sd,
@@ -53,4 +46,18 @@ def spread(values: Sequence[Any], scores: Floats, *, higher_is_better: bool) -> 
         "best_value": values[best],
         "best": float(scores[best]),
         "delta": float(scores[high] - scores[low]),
+    }
+
+
+def mean_score(scores: pl.Series) -> float:
+    """Mean of the scores that there are; NaN where there is none."""
+    known = scores.drop_nulls().to_numpy()
+    return float(known.mean()) if known.size else float("nan")
+
+
+def chance_columns(draws: Floats) -> dict[str, float]:
+    """`chance_delta` and `chance_delta_95`: median and 95th percentile of deltas by chance."""
+    return {
+        "chance_delta": float(np.median(draws)),
+        "chance_delta_95": float(np.quantile(draws, 0.95)),
     }

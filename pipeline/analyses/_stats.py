@@ -1,5 +1,4 @@
-"""Pure statistics on arrays: what chance alone does to a worst-to-best range, flip counts,
-intervals, corrections.
+"""Pure statistics on arrays: what chance does to a worst-to-best range, flips, intervals, tests.
 
 Nothing here knows of files, frames or models. Random draws come from a seed that the caller gives.
 """
@@ -70,17 +69,15 @@ class Cells:
         return dataclasses.replace(self, index=self.index[chosen])
 
     def sums(self) -> Floats:
-        """(num_dates, num_stats) sums over the items, added one after the other, so that they do
-        not depend on the other dates.
+        """(num_dates, num_stats) sums over the items.
+
+        They are added one after the other, so that a sum does not depend on the other dates.
         """
         sums: Floats = self.group_sums(np.zeros(len(self.index), dtype=np.int64), 1)[0]
         return sums
 
     def group_sums(self, group: Ints, num_groups: int) -> Floats:
-        """(num_groups, num_dates, num_stats) the same for each group of items.
-
-        `group` is (num_items,) the number of each item's.
-        """
+        """(num_groups, num_dates, num_stats) the same for each group; `group` is (num_items,)."""
         shape = (num_groups, self.index.shape[1], self.num_stats)
         total = np.zeros(np.prod(shape, dtype=np.int64))
         dates = np.arange(shape[1]) * self.num_stats
@@ -89,36 +86,31 @@ class Cells:
             cells = group[block, None] * (shape[1] * self.num_stats) + dates
             if (rows < 0).any():
                 rows, cells = rows[rows >= 0], cells[rows >= 0]
-            np.add.at(
-                total, (cells[..., None] + self.places[rows]).ravel(), self.values[rows].ravel()
-            )
+            targets = cells[..., None] + self.places[rows]
+            np.add.at(total, targets.ravel(), self.values[rows].ravel())
         return total.reshape(shape)
 
     def varying(self) -> Bools:
-        """(num_items,) whether an item's statistics differ between the dates on which it has any."""
-        found = np.zeros(len(self.index), dtype=np.bool_)
+        """(num_items,) whether an item's statistics differ between dates on which it has any."""
+        is_varying = np.zeros(len(self.index), dtype=np.bool_)
         for block in self._blocks():
             rows, present = self.index[block], self.present[block]
             first = np.take_along_axis(rows, present.argmax(axis=1)[:, None], axis=1)
-            differs = (self.values[rows] != self.values[first]) | (
-                self.places[rows] != self.places[first]
-            )
-            found[block] = (differs.any(axis=2) & present).any(axis=1)
-        return found
+            differs = self.values[rows] != self.values[first]
+            differs |= self.places[rows] != self.places[first]
+            is_varying[block] = (differs.any(axis=2) & present).any(axis=1)
+        return is_varying
 
     def _blocks(self) -> Iterator[slice]:
         """Ranges of items, of a size that bounds what is looked up at once."""
         num_items, num_dates = self.index.shape
-        step = max(1, _BLOCK_CELLS // max(num_dates, 1))
-        return (
-            slice(start, start + step) for start in range(0, num_items if num_dates else 0, step)
-        )
+        if num_dates:
+            step = max(1, _BLOCK_CELLS // num_dates)
+            yield from (slice(start, start + step) for start in range(0, num_items, step))
 
 
 def nonzero(stats: Floats) -> tuple[Floats, Ints]:
-    """`values` and `places` of `Cells`, each (num_rows, width), for statistics (num_rows,
-    num_stats).
-    """
+    """`values` and `places` of `Cells`, each (num_rows, width), of (num_rows, num_stats)."""
     is_set = stats != 0
     cell, per_row = np.flatnonzero(is_set), np.count_nonzero(is_set, axis=1)
     row, place = np.divmod(cell, stats.shape[1])
@@ -131,16 +123,12 @@ def nonzero(stats: Floats) -> tuple[Floats, Ints]:
 
 
 def scores_by_date(cells: Cells, combine: Combine) -> Floats:
-    """Score of each date, shape (num_dates,), NaN where a date has no outcome.
-
-    `combine` turns sums and counts into scores.
-    """
+    """(num_dates,) scores, NaN where a date has no outcome."""
     return combine(cells.sums(), cells.counts)
 
 
 def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) -> Floats:
-    """Worst-to-best ranges, shape (num_draws,), that independent flips of the items alone would
-    give.
+    """(num_draws,) worst-to-best ranges that independent flips of the items alone would give.
 
     Each draw shuffles every item's outcomes over the dates on which it has one, independently of
     the other items: an item keeps how often it is right, and no date can favour many items at once.
@@ -162,25 +150,20 @@ def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) 
         seed: of the generator; equal seeds give equal draws.
     """
     rng, varying = np.random.default_rng(seed), cells.varying()
-    fixed = cells.items(~varying).sums()
-    counts = cells.counts
+    fixed, counts = cells.items(~varying).sums(), cells.counts
     moving = list(_patterns(cells.items(varying)))
     ranges = np.empty(num_draws)
     for start in range(0, num_draws, _DRAWS_PER_SHUFFLE):
         sums = np.tile(fixed, (min(_DRAWS_PER_SHUFFLE, num_draws - start), 1, 1))
         for block, dates in moving:
             sums[:, dates] += _shuffled_sums(block, len(sums), rng)
-        ranges[start : start + len(sums)] = value_range(
-            combine(sums, np.broadcast_to(counts, sums.shape[:2]))
-        )
+        scores = combine(sums, np.broadcast_to(counts, sums.shape[:2]))
+        ranges[start : start + len(sums)] = value_range(scores)
     return ranges
 
 
 def value_range(scores: Floats) -> Floats:
-    """Largest minus smallest along the last axis, leaving NaN out.
-
-    0 where fewer than two values are left.
-    """
+    """Largest minus smallest along the last axis without NaN; 0 of fewer than two values."""
     high = np.where(np.isnan(scores), -np.inf, scores).max(axis=-1, initial=-np.inf)
     low = np.where(np.isnan(scores), np.inf, scores).min(axis=-1, initial=np.inf)
     width: Floats = np.maximum(high - low, 0.0)
@@ -188,7 +171,7 @@ def value_range(scores: Floats) -> Floats:
 
 
 def p_value(draws: Floats, observed: float) -> float:
-    """Share of values at least as large as `observed`, among the draws and the observed one itself.
+    """Share of the draws and the observed value itself that are at least as large as that.
 
     (1 + #{draw >= observed}) / (1 + draws), which is never 0 and keeps the error rate of the test
     at its level (Phipson and Smyth 2010, doi:10.2202/1544-6115.1585, equation 2).
@@ -197,10 +180,10 @@ def p_value(draws: Floats, observed: float) -> float:
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's step-down adjusted p-values, shape (num_tests,): comparing them with 0.05 keeps the
-    chance of any false alarm below 5%.
+    """(num_tests,) Holm's step-down adjusted p-values.
 
-    NaN marks a test that was not made; it stays NaN and does not count as one. Source: Holm 1979,
+    Comparing them with 0.05 keeps the chance of any false alarm below 5%. NaN marks a test that was
+    not made; it stays NaN and does not count as one. Source: Holm 1979,
     https://www.jstor.org/stable/4615733.
     """
     adjusted = np.full(p_values.shape, np.nan)
@@ -211,23 +194,27 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def wilson(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:
-    """Lower and upper end of Wilson's interval for a proportion; (0, 1) when there are no trials.
+def percent(count: int, total: int) -> float | None:
+    """`count` in percent of `total`; None of nothing."""
+    return 100.0 * count / total if total else None
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Ends of Wilson's 95% interval for a proportion; (0, 1) when there are no trials.
 
     Unlike the textbook interval it stays inside [0, 1] and is not empty at 0 of n. Source: Wilson
     1927, doi:10.1080/01621459.1927.10502953.
     """
     if trials == 0:
         return 0.0, 1.0
-    share, spread = successes / trials, z * z / trials
+    z, share, spread = Z_95, successes / trials, Z_95 * Z_95 / trials
     centre = (share + spread / 2) / (1 + spread)
     half = z * np.sqrt(share * (1 - share) / trials + spread / (4 * trials)) / (1 + spread)
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
 
 
 def flips(codes: Ints, present: Bools) -> Bools:
-    """Whether each item flips, shape (num_items,): its codes are not the same on all dates on which
-    it has one.
+    """(num_items,) whether an item's codes differ between dates on which it has one.
 
     Args:
         codes: (num_items, num_dates) numbers that are equal for equal outcomes.
@@ -243,11 +230,9 @@ def flips(codes: Ints, present: Bools) -> Bools:
 def pairwise_flips(codes: Ints, present: Bools) -> tuple[int, int]:
     """Number of (item, two dates) pairs whose outcomes differ, and number of such pairs.
 
-    Arguments as for `flips`.
-
-    Their ratio is the chance that a random item flips between two random dates. Counted through
-    group sizes, so a year of dates costs no more than a sort: n outcomes of which n_c are c hold
-    (n² - Σ n_c²) / 2 unequal pairs.
+    Arguments as for `flips`. Their ratio is the chance that a random item flips between two random
+    dates. Counted through group sizes, so a year of dates costs no more than a sort: n outcomes of
+    which n_c are c hold (n² - Σ n_c²) / 2 unequal pairs.
     """
     if not codes.size:
         return 0, 0
@@ -263,31 +248,27 @@ def pairwise_flips(codes: Ints, present: Bools) -> tuple[int, int]:
 
 
 def paired_flips(codes: Ints, other: Ints, present: Bools) -> tuple[int, int]:
-    """Number of cells that differ between two copies of one array, and number of cells that both
-    have (`present`).
-    """
+    """Number of `present` cells that differ between two copies, and number of `present` cells."""
     return int(np.count_nonzero((codes != other) & present)), int(np.count_nonzero(present))
 
 
 def _patterns(cells: Cells) -> Iterator[tuple[Cells, Ints]]:
-    """Items that have outcomes on the same dates, and those dates, of which a block has no gaps, so
-    that its rows can be shuffled.
+    """Items that have outcomes on the same dates, and those dates.
+
+    Such a block has no gaps, so its rows can be shuffled.
     """
     if not cells.index.size:
         return
     present = cells.present
-    _, example, which = np.unique(
-        np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True
-    )
+    bits = np.packbits(present, axis=1)
+    _, example, which = np.unique(bits, axis=0, return_index=True, return_inverse=True)
     for number, pattern in enumerate(present[example]):
         dates = np.flatnonzero(pattern)
         yield cells.items(np.flatnonzero(which == number)).dates(dates), dates
 
 
 def _shuffled_sums(block: Cells, num_draws: int, rng: np.random.Generator) -> Floats:
-    """(num_draws, num_dates, num_stats) sums over the items of a block without gaps, each time
-    shuffled within each item.
-    """
+    """(num_draws, num_dates, num_stats) sums over a block whose items are shuffled each time."""
     groups = _shuffled_groups(block, rng)
     num_groups, num_dates, num_stats = groups.shape
     cells = groups.reshape(-1, num_stats)
@@ -295,9 +276,7 @@ def _shuffled_sums(block: Cells, num_draws: int, rng: np.random.Generator) -> Fl
     sums, shuffled = np.empty((num_draws, num_dates, num_stats)), np.empty(groups.shape)
     for draw in range(num_draws):
         rng.permuted(order, axis=1, out=order)  # a shuffle of a shuffle is as random as a fresh one
-        np.take(
-            cells, order, axis=0, out=shuffled, mode="clip"
-        )  # "clip": other modes copy the result once more
+        np.take(cells, order, axis=0, out=shuffled, mode="clip")  # other modes copy once more
         sums[draw] = shuffled.sum(axis=0)
     return sums
 
@@ -305,7 +284,7 @@ def _shuffled_sums(block: Cells, num_draws: int, rng: np.random.Generator) -> Fl
 def _shuffled_groups(block: Cells, rng: np.random.Generator) -> Floats:
     """(num_groups, num_dates, num_stats) sums over groups of shuffled items.
 
-    Single items, which need no shuffle yet, if they are few.
+    If there are few, each is a group, and needs no shuffle yet.
     """
     num_items, num_dates = block.index.shape
     most = max(1, _GROUP_CELLS // num_dates)

@@ -1,13 +1,15 @@
-"""Scores by date and condition, with the controls and the placebo copies: the data behind the
-charts.
+"""What does each model score on each date, and under each condition?
+
+The data behind the charts, with the controls and the placebo copies.
 """
 
 import polars as pl
 
-from pipeline.analyses import AXES, CONDITION_KEY, COUNTS, SERIES_KEY, Evidence
+from pipeline.analyses._evidence import BY_VARIANT, COUNTS, Evidence
+from pipeline.analyses._outcomes import AXES, CONDITION_KEY, SERIES_KEY
 
-TITLE = "Scores by date"
-QUESTION = "What does each model score on each date, and under each condition?"
+_COLUMNS = [*SERIES_KEY, *CONDITION_KEY, "date", "variant", "replicate", "score", *COUNTS]
+SCHEMA = pl.Schema({name: BY_VARIANT[name] for name in _COLUMNS})
 
 
 def table(evidence: Evidence) -> pl.DataFrame:
@@ -16,6 +18,5 @@ def table(evidence: Evidence) -> pl.DataFrame:
     A control has no date, and a placebo copy has a replicate above 0. Every axis has its own
     column.
     """
-    columns = [*SERIES_KEY, *CONDITION_KEY, "date", "variant", "replicate", "score", *COUNTS]
     order = [*SERIES_KEY, *AXES, "date", "variant", "replicate"]
-    return evidence.by_variant.select(columns).sort(order, nulls_last=False)
+    return evidence.by_variant.select(_COLUMNS).sort(order, nulls_last=False)

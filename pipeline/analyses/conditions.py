@@ -1,6 +1,4 @@
-"""How much the score changes with each thing that is varied, the date among them: sd, coefficient
-of variation, worst and best value.
-"""
+"""How much does the score change with each hidden detail, the date among them?"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +6,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.analyses import AXES, SERIES_KEY, SPREAD, Evidence, Outcomes, _stats as stats, spread
-
-TITLE = "Conditions beside the date"
-QUESTION = "How much does the score change with each hidden detail?"
+from pipeline.analyses._evidence import Evidence
+from pipeline.analyses._outcomes import AXES, SERIES, Outcomes
+from pipeline.analyses._spread import SPREAD, chance_columns, mean_score, spread
+from pipeline.analyses._stats import chance_deltas, percent
 
 SEED = 0
 NUM_DRAWS = 200
@@ -24,16 +22,17 @@ _IN_NAMES = {"option_order": "order"}
 """Axes whose name in a condition is not that of their column."""
 
 SCHEMA = pl.Schema(
-    {name: pl.String() for name in [*SERIES_KEY, "axis", "held"]}
-    | {"num_dates": pl.Int64()}
-    | dict(SPREAD)
-    | {name: pl.Float64() for name in ("chance_delta", "chance_delta_95", "placebo_flip_percent")}
+    SERIES
+    | {"axis": pl.String(), "held": pl.String(), "num_dates": pl.Int64()}
+    | SPREAD
+    | dict.fromkeys(("chance_delta", "chance_delta_95", "placebo_flip_percent"), pl.Float64())
 )
 
 
 def table(evidence: Evidence) -> pl.DataFrame:
-    """One row for each series, axis, and combination of the other axes' values, where at least two
-    values of the axis were asked.
+    """One row for each series, axis, and combination of the other axes' values.
+
+    Only where at least two values of the axis were asked.
 
     * `axis`: what varies: `date`, or one of `AXES`; everything else is held fixed at `held`, which
       is the condition without that axis, and begins with `control` for prompts without a date;
@@ -50,50 +49,39 @@ def table(evidence: Evidence) -> pl.DataFrame:
 
     Placebo copies are no values of their own.
     """
-    return pl.DataFrame(
-        [row for outcomes in evidence.outcomes() for row in _rows(outcomes)], schema=SCHEMA
-    )
+    rows = [row for outcomes in evidence.outcomes() for row in _rows(outcomes)]
+    return pl.DataFrame(rows, schema=SCHEMA)
 
 
 def _rows(outcomes: Outcomes) -> Iterator[dict[str, Any]]:
     """Rows of one series, sorted by axis and by what is held fixed."""
-    scored = outcomes.by_variant().with_row_index("column").filter(pl.col("replicate") == 0)
+    scored = outcomes.by_variant().with_row_index("column").filter(replicate=0)
     scored = scored.with_columns(is_dated=pl.col("date").is_not_null())
     for axis in ("date", *AXES):
-        wanted = scored.filter("is_dated") if axis == "date" else scored
+        asked = scored.filter("is_dated") if axis == "date" else scored
         held = ["is_dated", *(name for name in AXES if name != axis)]
-        for group in wanted.partition_by(held, maintain_order=True):
+        for group in asked.partition_by(held, maintain_order=True):
             if group[axis].n_unique() > 1:
                 yield _row(outcomes, axis, group)
 
 
 def _row(outcomes: Outcomes, axis: str, group: pl.DataFrame) -> dict[str, Any]:
-    """One row: `group` holds the scores that differ in the axis, and by date where another axis
-    varies.
-    """
+    """One row: `group` has the scores that differ in the axis, or in the axis and the date."""
     values = group[axis].unique().sort()
     by_value = [group.filter(pl.col(axis) == value) for value in values]
-    scores = np.array([_mean_score(one) for one in by_value])
-    num_dates = 0 if axis == "date" else max(one["date"].count() for one in by_value)
+    scores = np.array([mean_score(one["score"]) for one in by_value])
+    names, higher_is_better = [str(value) for value in values], outcomes.metric.higher_is_better
+    conditions = group["condition"].unique(maintain_order=True)
+    has_chance = axis != "date" and group.height == values.len()
     return {
         **outcomes.series,
         "axis": axis,
-        "held": _held(str(group["condition"][0]), axis),
-        "num_dates": num_dates,
-        **spread(
-            [str(value) for value in values],
-            scores,
-            higher_is_better=outcomes.metric.higher_is_better,
-        ),
-        **(_chance(outcomes, group) if axis != "date" and group.height == values.len() else {}),
-        "placebo_flip_percent": _placebo_flip_percent(outcomes, group),
+        "held": _held(conditions[0], axis),
+        "num_dates": 0 if axis == "date" else max(one["date"].count() for one in by_value),
+        **spread(names, scores, higher_is_better=higher_is_better),
+        **(_chance(outcomes, group) if has_chance else {}),
+        "placebo_flip_percent": percent(*outcomes.placebo_flips(*conditions)),
     }
-
-
-def _mean_score(one: pl.DataFrame) -> float:
-    """Mean of the scores that there are; NaN where there is none."""
-    known = one["score"].drop_nulls().to_numpy()
-    return float(known.mean()) if known.size else float("nan")
 
 
 def _held(condition: str, axis: str) -> str:
@@ -101,29 +89,12 @@ def _held(condition: str, axis: str) -> str:
     first, *others = condition.split(";")
     if axis == "date_format":
         first = HELD_ANY_FORMAT
-    return ";".join(
-        [first, *(part for part in others if not part.startswith(f"{_IN_NAMES.get(axis, axis)}="))]
-    )
+    varied = f"{_IN_NAMES.get(axis, axis)}="
+    return ";".join([first, *(part for part in others if not part.startswith(varied))])
 
 
 def _chance(outcomes: Outcomes, group: pl.DataFrame) -> dict[str, float]:
     """What chance alone gives, where every value has one column of outcomes."""
-    mine = outcomes.stats.dates(group["column"].to_numpy())
-    draws = stats.chance_deltas(mine, outcomes.metric.combine, num_draws=NUM_DRAWS, seed=SEED)
-    return {
-        "chance_delta": float(np.median(draws)),
-        "chance_delta_95": float(np.quantile(draws, 0.95)),
-    }
-
-
-def _placebo_flip_percent(outcomes: Outcomes, group: pl.DataFrame) -> float | None:
-    """Percent of the conditions' placebo copies whose outcome differs from the sweep's.
-
-    None without any.
-    """
-    found = [
-        outcomes.placebo_flips(condition)
-        for condition in group["condition"].unique(maintain_order=True)
-    ]
-    num_flips, num_pairs = (sum(counts) for counts in zip(*found, strict=True))
-    return 100.0 * num_flips / num_pairs if num_pairs else None
+    cells = outcomes.stats.dates(group["column"].to_numpy())
+    combine = outcomes.metric.combine
+    return chance_columns(chance_deltas(cells, combine, num_draws=NUM_DRAWS, seed=SEED))

@@ -1,27 +1,18 @@
-"""Best minus worst date within each condition, and whether independent flips of the items alone
-would give as much.
+"""How far apart are a model's worst and best date, and is that more than chance would give?
+
+Chance is what independent flips of the items alone would give.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from pipeline.analyses import (
-    AXES,
-    CONDITION,
-    SERIES_KEY,
-    STATUSES,
-    Evidence,
-    Outcomes,
-    _stats as stats,
-    spread,
-)
-
-TITLE = "Worst and best date"
-QUESTION = (
-    "How far apart are a model's worst and best date, and is that more than chance would give?"
-)
+from pipeline.analyses._evidence import Evidence
+from pipeline.analyses._outcomes import AXES, CONDITION, SERIES, SERIES_KEY, Outcomes
+from pipeline.analyses._spread import chance_columns, spread
+from pipeline.analyses._stats import Cells, Ints, chance_deltas, holm, p_value, percent
+from pipeline.core.records import STATUSES
 
 SEED = 0
 NUM_DRAWS = 200
@@ -33,36 +24,21 @@ _DRAWS_PER_TEST = 2 / ALPHA
 """The smallest p-value is about 1 / draws, and the correction multiplies it by the number of tests:
 twice the bare minimum."""
 
-MORE, WITHIN, TOO_FEW, NO_SCORE = "more than chance", "within chance", "too few dates", "no score"
+Verdict = Literal["more than chance", "within chance", "too few dates", "no score"]
+MORE: Verdict = "more than chance"
+WITHIN: Verdict = "within chance"
+TOO_FEW: Verdict = "too few dates"
+NO_SCORE: Verdict = "no score"
+
+_NUMBERS = ("delta", "control", "mean", "sd", "chance_delta", "chance_delta_95", "p_value")
+_SHARES = ("no_answer_percent", "no_answer_percent_max", "timeout_percent", "failed_percent")
 
 SCHEMA = pl.Schema(
-    {name: pl.String() for name in SERIES_KEY}
-    | dict(CONDITION)
+    SERIES
+    | CONDITION
     | {"num_items": pl.Int64(), "num_dates": pl.Int64()}
     | {"worst": pl.Float64(), "worst_date": pl.Date(), "best": pl.Float64(), "best_date": pl.Date()}
-    | {
-        name: pl.Float64()
-        for name in (
-            "delta",
-            "control",
-            "mean",
-            "sd",
-            "chance_delta",
-            "chance_delta_95",
-            "p_value",
-            "p_value_holm",
-        )
-    }
-    | {"placebo_flip_percent": pl.Float64()}
-    | {
-        name: pl.Float64()
-        for name in (
-            "no_answer_percent",
-            "no_answer_percent_max",
-            "timeout_percent",
-            "failed_percent",
-        )
-    }
+    | dict.fromkeys((*_NUMBERS, "p_value_holm", "placebo_flip_percent", *_SHARES), pl.Float64())
     | {"verdict": pl.String()}
 )
 
@@ -85,98 +61,66 @@ def table(evidence: Evidence) -> pl.DataFrame:
       that had that status; `no_answer_percent_max`: the largest share on one date.
     """
     max_draws = _max_draws(evidence)
-    rows = [
-        _row(o, condition, max_draws) for o in evidence.outcomes() for condition in o.conditions()
-    ]
+    rows = [_row(o, name, max_draws) for o in evidence.outcomes() for name in o.conditions()]
     frame = pl.DataFrame(rows, schema=SCHEMA).sort(*SERIES_KEY, *AXES)
-    adjusted = stats.holm(frame["p_value"].cast(pl.Float64).fill_null(np.nan).to_numpy())
-    frame = frame.with_columns(p_value_holm=pl.Series(adjusted).fill_nan(None))
+    corrected = holm(frame["p_value"].fill_null(np.nan).to_numpy())
+    frame = frame.with_columns(p_value_holm=pl.Series(corrected).fill_nan(None))
     is_more = pl.col("p_value_holm") < ALPHA
-    return frame.with_columns(
-        verdict=pl.when(is_more).then(pl.lit(MORE)).otherwise(pl.col("verdict"))
-    )
+    return frame.with_columns(verdict=pl.when(is_more).then(pl.lit(MORE)).otherwise("verdict"))
 
 
 def _max_draws(evidence: Evidence) -> int:
     """Number of draws that lets even the first step of the correction reach `ALPHA`."""
     dated = evidence.by_variant.filter(pl.col("date").is_not_null())
-    return max(
-        MIN_FULL_DRAWS, int(_DRAWS_PER_TEST * dated.select(*SERIES_KEY, "condition").n_unique())
-    )
+    num_tests = dated.select(*SERIES_KEY, "condition").n_unique()
+    return max(MIN_FULL_DRAWS, int(_DRAWS_PER_TEST * num_tests))
 
 
-def _row(outcomes: Outcomes, condition: dict[str, Any], max_draws: int) -> dict[str, Any]:
+def _row(outcomes: Outcomes, condition: str, max_draws: int) -> dict[str, Any]:
     """One row of the table, before the correction; columns left out are null."""
-    name = condition["condition"]
-    columns = outcomes.dates(name)
+    columns = outcomes.dates(condition)
     dates = outcomes.columns["date"].gather(columns).to_list()
-    scores = outcomes.scores[columns]
+    scores, control = outcomes.scores[columns], outcomes.scores[outcomes.control(condition)]
     num_dates = int(np.count_nonzero(~np.isnan(scores)))
+    spread_of_dates = spread(dates, scores, higher_is_better=outcomes.metric.higher_is_better)
     row: dict[str, Any] = {
-        **outcomes.series,
-        **condition,
+        **outcomes.key(condition),
         "num_items": len(outcomes.item_ids),
         "num_dates": num_dates,
-        "control": _control(outcomes, name),
-        "placebo_flip_percent": _placebo_flip_percent(outcomes, name),
+        "worst_date": spread_of_dates["worst_value"],
+        "best_date": spread_of_dates["best_value"],
+        **{name: spread_of_dates[name] for name in ("worst", "best", "delta", "mean", "sd")},
+        "control": None if np.isnan(control).all() else float(control[0]),
+        "placebo_flip_percent": percent(*outcomes.placebo_flips(condition)),
         **_unread(outcomes, columns),
         "verdict": WITHIN if num_dates > 1 else TOO_FEW if num_dates else NO_SCORE,
     }
-    row |= _extremes(spread(dates, scores, higher_is_better=outcomes.metric.higher_is_better))
     if num_dates > 1:
         row |= _chance(outcomes.stats.dates(columns), outcomes, row["delta"], max_draws)
     return row
 
 
-def _extremes(found: dict[str, Any]) -> dict[str, Any]:
-    """Columns of the table for a `spread` over dates."""
-    named = {"worst_date": found["worst_value"], "best_date": found["best_value"]}
-    return named | {name: found[name] for name in ("worst", "best", "delta", "mean", "sd")}
-
-
-def _unread(outcomes: Outcomes, columns: stats.Ints) -> dict[str, float | None]:
-    """Percent of the answers on some columns by what kept them from being scored as usual, and the
-    largest share of no answers.
-    """
+def _unread(outcomes: Outcomes, columns: Ints) -> dict[str, float]:
+    """Percent of the answers on some columns that were not scored as usual, by status."""
     counts = outcomes.status_counts[columns]
     asked, by_status = counts.sum(axis=1), dict(zip(STATUSES, counts.T, strict=True))
-    return {
-        "no_answer_percent": 100 * float(by_status["no_answer"].sum() / asked.sum()),
-        "no_answer_percent_max": 100 * float((by_status["no_answer"] / asked).max()),
-        "timeout_percent": 100 * float(by_status["timeout"].sum() / asked.sum()),
-        "failed_percent": 100 * float(by_status["failed"].sum() / asked.sum()),
+    shares = {
+        f"{status}_percent": 100 * float(by_status[status].sum() / asked.sum())
+        for status in ("no_answer", "timeout", "failed")
     }
+    most = 100 * float((by_status["no_answer"] / asked).max())
+    return shares | {"no_answer_percent_max": most}
 
 
-def _chance(
-    mine: stats.Cells, outcomes: Outcomes, delta: float, max_draws: int
-) -> dict[str, float]:
+def _chance(cells: Cells, outcomes: Outcomes, delta: float, max_draws: int) -> dict[str, float]:
     """What chance alone gives, and the p-value of `delta`.
 
     More draws are made only where the first could still lead to `ALPHA`. That cannot add false
     alarms: a row is called only by its full set of draws, which knows nothing of the first.
     """
-    draws = stats.chance_deltas(mine, outcomes.metric.combine, num_draws=NUM_DRAWS, seed=SEED)
-    p_value = stats.p_value(draws, delta)
-    if p_value < 2 * ALPHA:
-        p_value = stats.p_value(
-            stats.chance_deltas(mine, outcomes.metric.combine, num_draws=max_draws, seed=SEED + 1),
-            delta,
-        )
-    return {
-        "chance_delta": float(np.median(draws)),
-        "chance_delta_95": float(np.quantile(draws, 0.95)),
-        "p_value": p_value,
-    }
-
-
-def _control(outcomes: Outcomes, condition: str) -> float | None:
-    """Score without a date; None when it was not asked or not scored."""
-    score = outcomes.scores[outcomes.control(condition)]
-    return float(score[0]) if score.size and not np.isnan(score[0]) else None
-
-
-def _placebo_flip_percent(outcomes: Outcomes, condition: str) -> float | None:
-    """Percent of placebo copies whose outcome differs from the sweep's; None without any."""
-    num_flips, num_pairs = outcomes.placebo_flips(condition)
-    return 100.0 * num_flips / num_pairs if num_pairs else None
+    combine = outcomes.metric.combine
+    draws = chance_deltas(cells, combine, num_draws=NUM_DRAWS, seed=SEED)
+    p = p_value(draws, delta)
+    if p < 2 * ALPHA:
+        p = p_value(chance_deltas(cells, combine, num_draws=max_draws, seed=SEED + 1), delta)
+    return {**chance_columns(draws), "p_value": p}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CAPTION = (
     "chance: 95 times in 100, chance alone gives less. again: flips when the same {} is asked again"
 )
-STYLES = {deltas.MORE: "bold red", deltas.WITHIN: "green"}
+STYLES: dict[str, str] = {deltas.MORE: "bold red", deltas.WITHIN: "green"}
 
 
 def delta_table(tables: Mapping[str, pl.DataFrame]) -> "Table":

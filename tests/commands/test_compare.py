@@ -36,14 +36,11 @@ def row(a: Evidence, b: Evidence, condition: str = "iso", **keys: str) -> dict[s
     return found.row(0, named=True)
 
 
-def outcomes(evidence: Evidence) -> dict[tuple[str, str], dict[str, float]]:
-    """Right (1) or wrong (0) by item and variant, by way of the joined rows."""
-    found = (
-        evidence.rows.filter(pl.col("replicate") == 0)
-        .select("item_id", "variant", pl.col("stats").list.first())
-        .collect()
-    )
-    return {(item, variant): value for item, variant, value in found.iter_rows()}
+def outcomes(**values: Any) -> dict[tuple[str, str], float]:
+    """Right (1) or wrong (0) by item and variant, by way of the joined rows of `measured`."""
+    rows = synthetic.rows_in(synthetic.parts(synthetic.Run(**values)))
+    asked = rows.filter(replicate=0, metric="accuracy")
+    return {(r["item_id"], r["variant"]): r["stats"][0] for r in asked.iter_rows(named=True)}
 
 
 def cells(values: np.ndarray) -> stats.Cells:
@@ -72,7 +69,7 @@ B = A | {"seed": 1}
 
 def test_scores_and_flips_equal_a_plain_recomputation() -> None:
     a, b = measured(**A), measured(**B)
-    in_a, in_b = outcomes(synthetic_accuracy(a)), outcomes(synthetic_accuracy(b))
+    in_a, in_b = outcomes(**A), outcomes(**B)
     dated = sorted({variant for _, variant in in_a if variant != "control"})
     found = row(a, b, metric="accuracy")
     by_date = {
@@ -97,10 +94,6 @@ def test_scores_and_flips_equal_a_plain_recomputation() -> None:
     assert found["num_right_only_b"] == sum(x < y for x, y in pairs)
     assert found["num_differing"] == found["num_right_only_a"] + found["num_right_only_b"] > 0
     assert (found["num_pairs"], found["num_items"], found["num_dates"]) == (len(pairs), 40, 12)
-
-
-def synthetic_accuracy(evidence: Evidence) -> Evidence:
-    return dataclasses.replace(evidence, rows=evidence.rows.filter(pl.col("metric") == "accuracy"))
 
 
 def test_a_control_is_compared_by_its_one_score() -> None:
@@ -291,21 +284,13 @@ def test_swapping_the_runs_negates_the_differences() -> None:
 def test_the_order_of_rows_does_not_matter() -> None:
     values = {"num_items": 20, "num_dates": 5, "metrics": ("accuracy", "ece")}
     parts = [synthetic.parts(synthetic.Run(**values, seed=seed)) for seed in (0, 1)]
-    first = compared.compare_evidence(*(evidence_in(part) for part in parts))
+    first = compared.compare_evidence(*(synthetic.evidence_in(part) for part in parts))
     mixed = [
         {name: frame.sample(fraction=1, shuffle=True, seed=7) for name, frame in part.items()}
         for part in parts
     ]
-    again = compared.compare_evidence(*(evidence_in(part) for part in mixed))
+    again = compared.compare_evidence(*(synthetic.evidence_in(part) for part in mixed))
     assert again.rows.equals(first.rows)
-
-
-def evidence_in(parts: dict[str, pl.DataFrame]) -> Evidence:
-    from pipeline.analyses import evidence
-
-    return evidence(
-        parts["completions"].lazy(), parts["scores"].lazy(), parts["variants"], parts["items"]
-    )
 
 
 def test_only_common_items_and_dates_are_compared_and_the_rest_is_counted() -> None:
@@ -319,7 +304,7 @@ def test_only_common_items_and_dates_are_compared_and_the_rest_is_counted() -> N
         iso["num_dates_only_a"],
         iso["num_dates_only_b"],
     ) == (6, 0, 0, 3)
-    right = outcomes(a)
+    right = outcomes(num_items=30, num_dates=6)
     expected = np.mean(
         [
             value
@@ -345,7 +330,7 @@ def test_an_outcome_that_failed_in_one_run_leaves_both() -> None:
         status=pl.when(is_lost).then(pl.lit("failed")).otherwise("status"),
         stats=pl.when(is_lost).then(None).otherwise("stats"),
     )
-    a, b = evidence_in(parts), evidence_in(parts | {"scores": broken})
+    a, b = synthetic.evidence_in(parts), synthetic.evidence_in(parts | {"scores": broken})
     found = row(a, b)
     assert found["num_outcomes_only_a"] > 0
     assert found["num_outcomes_only_b"] == 0
@@ -360,7 +345,9 @@ def test_items_that_ask_something_else_are_not_pairs() -> None:
     other = parts["items"].with_columns(
         target=pl.when(pl.col("item_id") == "test-00003").then(pl.lit("Z")).otherwise("target")
     )
-    found = compared.compare_evidence(evidence_in(parts), evidence_in(parts | {"items": other}))
+    found = compared.compare_evidence(
+        synthetic.evidence_in(parts), synthetic.evidence_in(parts | {"items": other})
+    )
     assert found.rows["num_items"].to_list() == [9, 9]
     assert found.rows["num_items_changed"].to_list() == [1, 1]
     assert "left out, mmlu: 1 items that ask something else in B" in found.notes
@@ -495,7 +482,7 @@ def test_runs_without_a_common_item_are_refused() -> None:
     with pytest.raises(
         StoreError, match=r"(?s)nothing in common.*items test-00000, .*items val-00000, "
     ):
-        compared.compare_evidence(evidence_in(parts), evidence_in(renamed))
+        compared.compare_evidence(synthetic.evidence_in(parts), synthetic.evidence_in(renamed))
 
 
 def run_in(folder: Path, *runs: synthetic.Run, batch: int = 8, signature: str = "s") -> Path:

@@ -75,7 +75,7 @@ def run_in(folder: Path, *runs: synthetic.Run, facts: dict[str, object] | None =
         store.write_json(facts or FACTS, folder / "engines" / f"{model}.json")
     found = synthetic.evidence_of(*runs)
     for name in registry.names("analyses"):
-        run.write_table(name, analyses.get(name)(found))
+        run.write_table(name, analyses.get(name).table(found))
     return folder
 
 

@@ -26,7 +26,7 @@ SIMPLE = report.Provenance(
 
 def tables_of(*runs: Run) -> dict[str, pl.DataFrame]:
     found = evidence_of(*runs)
-    return {name: analyses.get(name)(found) for name in registry.names("analyses")}
+    return {name: analyses.get(name).table(found) for name in registry.names("analyses")}
 
 
 @pytest.fixture(scope="module")

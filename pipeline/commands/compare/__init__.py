@@ -105,12 +105,7 @@ def compare(run_a: str | Place, run_b: str | Place, pairs: Sequence[str] = ()) -
             or the runs have nothing in common; the message names what each has.
     """
     wanted, runs = _pairs(pairs), (Run.open(run_a), Run.open(run_b))
-    a, b = (
-        analyses.evidence(
-            r.completions(), r.scores(), r.plan_table("variants"), r.plan_table("items")
-        )
-        for r in runs
-    )
+    a, b = (analyses.evidence_of_run(run) for run in runs)
     found = compare_evidence(a, b, wanted, names=(str(run_a), str(run_b)))
     return dataclasses.replace(
         found, notes=[*found.notes, *_words.other_settings(runs, found.rows)]
@@ -234,19 +229,19 @@ class _Match:
             "num_items_changed": len(in_a & in_b & changed),
         }
 
-    def conditions(self) -> list[dict[str, Any]]:
-        """`CONDITION_KEY` of each condition in which both asked a common item.
+    def conditions(self) -> list[str]:
+        """Each condition in which both asked a common item.
 
         None where no item is common.
         """
         known = (
             [*self.sides[0].controls(), *self.sides[0].conditions()] if self.items[0].size else []
         )
-        return [condition for condition in known if self._columns(condition["condition"]).height]
+        return [condition for condition in known if self._columns(condition).height]
 
-    def row(self, condition: dict[str, Any], max_draws: int) -> dict[str, Any]:
+    def row(self, condition: str, max_draws: int) -> dict[str, Any]:
         """One row of the table, before the correction for the number of rows."""
-        common = self._columns(condition["condition"])
+        common = self._columns(condition)
         columns = [common[f"column_{side}"].to_numpy().astype(np.int64) for side in "ab"]
         cells = [found.dates(chosen) for found, chosen in zip(self.cells, columns, strict=True)]
         here = [found.present for found in cells]
@@ -260,19 +255,15 @@ class _Match:
                 model=[s.series["model"] for s in self.sides],
                 engine=[s.series["engine"] for s in self.sides],
             ),
-            **condition,
+            **{name: self.sides[0].key(condition)[name] for name in CONDITION},
             "num_items": int(both.any(axis=1).sum()),
             "num_dates": common["date"].drop_nulls().len(),
             **_scores(pair[0], pair[1], self.sides[0], common["date"].to_list(), max_draws),
             **self._flips(columns, both),
-            **_of_each(
-                placebo_flip_percent=[_again(s, condition["condition"]) for s in self.sides]
-            ),
+            **_of_each(placebo_flip_percent=[_again(s, condition) for s in self.sides]),
             **self.left_out,
             **_of_each(
-                num_dates_only=[
-                    _asked(s, condition["condition"]).height - common.height for s in self.sides
-                ]
+                num_dates_only=[_asked(s, condition).height - common.height for s in self.sides]
             ),
             **_of_each(num_outcomes_only=[int((present & ~both).sum()) for present in here]),
         }
