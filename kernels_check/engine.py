@@ -150,11 +150,11 @@ def _request(builder: PromptBuilder, item: Item, variant: Variant, position: int
     prompt, labels = builder.item_prompt(task, item, variant), builder.labels(task, item)
     return Request(
         position=position,
-        token_ids=builder.encode(prompt.text(date)),
+        token_ids=builder.tokenizer.encode(prompt.text(date)),
         sampling=Sampling(
             max_tokens=1 if labels else MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, seed=None
         ),
-        label_token_ids=builder.label_token_ids(prompt, date, labels),
+        label_token_ids=builder.tokenizer.label_token_ids(prompt.text(date), labels),
     )
 
 

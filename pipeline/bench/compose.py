@@ -62,7 +62,7 @@ def _whole(composer: Composer, item: Item, variant: Variant, benchmark: int) -> 
     """The ids of one prompt, rendered once and tokenised, as a pipeline without splicing would."""
     asked = composer.benchmarks[benchmark]
     text = composer.builder.text(asked.task, item, variant, asked.task.shots(item, asked.examples))
-    return composer.builder.encode(text)
+    return composer.builder.tokenizer.encode(text)
 
 
 def _compared(composer: Composer, pairs: list[tuple[int, int]]) -> int:

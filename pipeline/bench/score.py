@@ -17,7 +17,8 @@ from pipeline import metrics, tasks
 from pipeline.bench import REPEATS, Bench, Figures, _corpus, _human_eval
 from pipeline.core.errors import DataError
 from pipeline.core.records import Item
-from pipeline.plan import benchmarks, checks
+from pipeline.plan import benchmarks
+from pipeline.plan.gold import gold_outputs
 from pipeline.settings import TaskSpec
 
 ABOUT = (
@@ -88,7 +89,7 @@ def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
 
 def _repeated(benchmark: benchmarks.Benchmark, count: int) -> pl.DataFrame:
     """Right answers of the items, again and again up to `count` rows, those of an item together."""
-    gold = checks.gold_outputs(benchmark, 0)
+    gold = gold_outputs(benchmark, 0)
     return (
         pl.concat([gold] * -(-count // gold.height))
         .sort("item_id", maintain_order=True)

@@ -37,8 +37,10 @@ def show(spec: SweepSpec, item_id: str | None, date: str | None, condition: str 
     builder = PromptBuilder(model, checkpoints.folder(model, weights=False))
     prompt = builder.item_prompt(task, item, variant, task.shots(item, benchmark.examples))
     text = variant.date_text
-    span, labels = builder.span(prompt, text), builder.labels(task, item)
-    label_ids = zip(labels, builder.label_token_ids(prompt, text, labels), strict=True)
+    span = builder.tokenizer.span(prompt.before, text, prompt.after)
+    labels = builder.labels(task, item)
+    tokens = builder.tokenizer.label_token_ids(prompt.text(text), labels)
+    label_ids = zip(labels, tokens, strict=True)
     dated = f"the date in {span.start}..{span.stop - 1}" if text else "no date"
     target = tasks.reordered(item, variant.option_order).target.strip()
     facts = {

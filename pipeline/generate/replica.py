@@ -158,7 +158,7 @@ class Replica:
         if model.backend == "simulated" and model.simulated is not None:
             return SimulatedEngine(model.simulated, self.composer.pretended)
         folder = checkpoints.folder(model)
-        needed = self.run.prompts()[model.name]["max_model_len"]
+        needed = self.run.prompts()[model.name].max_model_len
         return engines.VllmEngine(
             engines.resolve(
                 self.spec.engine,

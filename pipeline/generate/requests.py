@@ -56,10 +56,9 @@ class Composer:
         """Load items, variants and the model's tokenizer."""
         self.run, self.spec, self.model = run, spec, model
         self.builder = PromptBuilder(model, checkpoints.folder(model, weights=False))
-        self.splicer = Splicer(self.builder)
+        self.splicer = Splicer(self.builder.tokenizer)
         prompts = run.prompts()[model.name]
-        self._label_ids: dict[str, dict[str, int]] = prompts["label_token_ids"]
-        self._in_full = set(prompts["rendered_in_full"])
+        self._label_ids, self._in_full = prompts.label_token_ids, set(prompts.rendered_in_full)
         self.variants = {
             v.variant: v for v in tables.to_records(Variant, run.plan_table("variants"))
         }

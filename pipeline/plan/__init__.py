@@ -17,12 +17,8 @@ from pipeline.plan.benchmarks import (
 )
 from pipeline.plan.checks import rendered as rendered
 from pipeline.plan.cost import Rate as Rate, keep_rate as keep_rate
-from pipeline.plan.stage import (
-    Plan as Plan,
-    check_gold as check_gold,
-    make_plan as make_plan,
-    planned_spec as planned_spec,
-)
+from pipeline.plan.gold import check_gold as check_gold, gold_outputs as gold_outputs
+from pipeline.plan.stage import Plan as Plan, make_plan as make_plan, planned_spec as planned_spec
 from pipeline.plan.summary import (
     plan_line as plan_line,
     plan_notes as plan_notes,

@@ -1,26 +1,21 @@
-"""Proofs before an engine is started: every prompt carries its date and nothing else moves, and
-every right answer gets full marks.
-"""
+"""What is proved of prompts before an engine starts: each has its date, and nothing else moves."""
 
 import functools
 import hashlib
 import itertools
-import math
 import multiprocessing
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-import numpy as np
 import polars as pl
 
-from pipeline import metrics, tasks
 from pipeline.core import cores, tables
-from pipeline.core.errors import DataError, PromptError
+from pipeline.core.errors import PromptError
 from pipeline.core.records import Item, Variant
 from pipeline.data import checkpoints
-from pipeline.plan.benchmarks import Benchmark, max_tokens, scored_by
+from pipeline.plan.benchmarks import Benchmark, max_tokens
 from pipeline.prompts import (
     CONTEXT,
     ItemPrompt,
@@ -28,333 +23,278 @@ from pipeline.prompts import (
     PromptBuilder,
     Spliced,
     Splicer,
+    check_bos,
     check_only_date,
     check_treatment,
+    own_dates,
 )
 from pipeline.settings import ModelSpec
+from pipeline.store import PromptReport, PromptTokens
 
 SAMPLE = 24
-"""Items of each task and condition whose prompts are also rendered and tokenised in full, and
+"""Items of each benchmark and condition whose prompts are also rendered and tokenised in full, and
 compared."""
-GOLD_TOLERANCE = 1e-6
-"""Distance from a perfect score that rounding may leave in a sum of logarithms."""
-
-
-_MANY_ITEMS = 4_000
+BLOCK_SIZES = (16, 32)
+"""Tokens in a block of the prefix cache, on GPUs and on CPUs."""
+MANY_ITEMS = 4_000
 """From so many on, models are checked side by side; a process of its own takes seconds to start."""
 
 
 def check_all(
     models: Sequence[ModelSpec],
-    asked: Sequence[Benchmark],
+    benchmarks: Sequence[Benchmark],
     variants: Sequence[Variant],
     placebo: Sequence[str],
     say: Callable[[str], None],
-) -> dict[str, dict[str, Any]]:
-    """For each model, what `check_prompts` found.
+    many_items: int = MANY_ITEMS,
+) -> dict[str, PromptReport]:
+    """The report of `check_prompts` for each model.
 
-    Models with the same tokenizer, template and settings of prompts are checked once.
+    Models with the same tokenizer, template and settings of prompts are checked once; side by side
+    from `many_items` items on.
     """
     keys = {model.name: _prompts_key(model, say) for model in models}
-    firsts = [
-        model
-        for number, model in enumerate(models)
-        if keys[model.name] not in [keys[m.name] for m in models[:number]]
-    ]
-    num_items = sum(len(a.items) for a in asked)
-    for model in firsts:
+    distinct: dict[str, ModelSpec] = {}
+    for model in models:
+        distinct.setdefault(keys[model.name], model)
+    num_items = sum(len(benchmark.items) for benchmark in benchmarks)
+    for model in distinct.values():
         say(f"checking the prompts of {num_items:,} items for {model.name}")
-    check = functools.partial(check_prompts, asked=asked, variants=variants, placebo=placebo)
-    num_workers = min(len(firsts), cores.num_cores()) if num_items >= _MANY_ITEMS else 1
+    check = functools.partial(
+        check_prompts, benchmarks=benchmarks, variants=variants, placebo=placebo
+    )
+    num_workers = min(len(distinct), cores.num_cores()) if num_items >= many_items else 1
     if num_workers > 1:
         # Processes of their own and not forks: tokenizers have threads.
         with ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn")) as pool:
-            checked = list(pool.map(check, firsts))
+            reports = list(pool.map(check, distinct.values()))
     else:
-        checked = list(map(check, firsts))
-    by_key = {keys[model.name]: found for model, found in zip(firsts, checked, strict=True)}
-    return {model.name: by_key[keys[model.name]] for model in models}
+        reports = list(map(check, distinct.values()))
+    by_key = dict(zip(distinct, reports, strict=True))
+    return {name: by_key[key] for name, key in keys.items()}
 
 
 def _prompts_key(model: ModelSpec, say: Callable[[str], None]) -> str:
     """Equal for models whose prompts are the same, token by token."""
     folder = checkpoints.folder(model, say, weights=False)
     files = [path for name in checkpoints.PROMPT_FILES if (path := folder / name).is_file()]
-    own = model.model_dump_json(
-        include={"template", "label_form", "thinking_tokens", "max_model_len"}
-    )
-    return tables.short_hash(
-        b"".join(
-            [
-                own.encode(),
-                str(checkpoints.max_length(folder)).encode(),
-                *(path.read_bytes() for path in files),
-            ]
-        )
-    )
+    fields = {"template", "label_form", "thinking_tokens", "max_model_len"}
+    own = f"{model.model_dump_json(include=fields)}{checkpoints.max_length(folder)}"
+    return tables.short_hash(b"".join([own.encode(), *(path.read_bytes() for path in files)]))
 
 
 def check_prompts(
     model: ModelSpec,
-    asked: Sequence[Benchmark],
+    benchmarks: Sequence[Benchmark],
     variants: Sequence[Variant],
     placebo: Sequence[str],
-) -> dict[str, Any]:
-    """What replicas and readers need to know of one model's prompts, having made and checked all of
-    them.
+) -> PromptReport:
+    """What replicas and readers need to know of one model's prompts, all made and checked.
 
     Raises:
         PromptError: a prompt loses, repeats or moves its date, is too long, or has labels that are
             not single tokens.
     """
     folder = checkpoints.folder(model, weights=False)
-    builder = PromptBuilder(model, folder)
-    check = _PromptCheck(model, builder, placebo, checkpoints.max_length(folder))
+    checker = _Checker(model, PromptBuilder(model, folder), checkpoints.max_length(folder))
+    sweep, copies = Prefixes(), Prefixes()
+    total, num_output = _Report(), 0
     # Dated prompts first: a control ends as they do, and is then tokenised with them.
-    for benchmark, same in itertools.product(
-        asked, sorted(conditions(variants).values(), key=lambda same: same[0].date is None)
-    ):
-        check.part(benchmark, same)
-    return {
-        "label_token_ids": check.labels,
-        "max_model_len": check.longest,
-        "tokens": check.tokens(),
-        "rendered_in_full": sorted(check.in_full),
-        "tokenised_whole": check.num_whole,
-        "template_hash": tables.short_hash(
-            f"{model.template.paper or ''}{builder.tokenizer.chat_template}".encode()
+    conditions = sorted(by_condition(variants).values(), key=lambda group: group[0].date is None)
+    for benchmark, group in itertools.product(benchmarks, conditions):
+        texts = [v.date_text for v in group]
+        again = [v.date_text for v in group if v.variant in placebo]
+        spliced, report = checker.check(benchmark, group[0], texts, total)
+        total += report
+        sweep.add(spliced, texts)
+        copies.add(spliced, again)
+        num_prompts = len(benchmark.items) * (len(texts) + len(again))
+        num_output += num_prompts * max_tokens(benchmark.spec, benchmark.task, model)
+    # Copies come after the whole sweep, which no cache keeps, so they are computed anew.
+    floor = sweep.floor(BLOCK_SIZES) + copies.floor(BLOCK_SIZES)
+    template = f"{model.template.paper or ''}{checker.builder.tokenizer.hf.chat_template}"
+    return PromptReport(
+        label_token_ids=total.label_token_ids,
+        max_model_len=total.max_model_len,
+        tokens=PromptTokens(
+            prompt=floor.prompt, tree=floor.tree, blocks=floor.blocks, output=num_output
         ),
-        "template_dates": sorted(check.own_dates),
-    }
+        rendered_in_full=sorted(total.rendered_in_full),
+        tokenised_whole=total.tokenised_whole,
+        template_hash=tables.short_hash(template.encode()),
+        template_dates=sorted(total.template_dates),
+    )
 
 
-def conditions(variants: Sequence[Variant]) -> dict[str, list[Variant]]:
+def by_condition(variants: Sequence[Variant]) -> dict[str, list[Variant]]:
     """Condition -> its variants."""
-    found: dict[str, list[Variant]] = {}
+    groups: dict[str, list[Variant]] = {}
     for variant in variants:
-        found.setdefault(variant.condition, []).append(variant)
-    return found
+        groups.setdefault(variant.condition, []).append(variant)
+    return groups
 
 
 def rendered(
-    builder: PromptBuilder, asked: Benchmark, variant: Variant, *, in_full: bool
+    builder: PromptBuilder, benchmark: Benchmark, variant: Variant, *, in_full: bool
 ) -> list[ItemPrompt]:
     """The prompts of all items of a benchmark under the condition of `variant`."""
-    how: Literal["in_full", "by_skeleton"] = "in_full" if in_full else "by_skeleton"
-    task = asked.task
+    task, how = benchmark.task, _RENDER[in_full]
     return [
-        builder.item_prompt(task, item, variant, task.shots(item, asked.examples), render=how)
-        for item in asked.items
+        builder.item_prompt(task, item, variant, task.shots(item, benchmark.examples), render=how)
+        for item in benchmark.items
     ]
 
 
-class _PromptCheck:
-    """Checks of one model's prompts, a benchmark under a condition at a time, and what they found."""
+_RENDER: dict[bool, Literal["in_full", "by_skeleton"]] = {True: "in_full", False: "by_skeleton"}
 
-    def __init__(
-        self, model: ModelSpec, builder: PromptBuilder, placebo: Sequence[str], limit: int | None
-    ) -> None:
-        self.model, self.builder, self.placebo = model, builder, Counter(placebo)
-        self.limit = model.max_model_len or limit
-        """Longest prompt with output, in tokens, that the model can take."""
-        self.own_dates: set[str] = set()
-        """Dates that the chat template writes beside the swept one."""
-        self.labels: dict[str, dict[str, int]] = {}
-        """Task and style -> label -> its token."""
-        self.endings: set[tuple[str, str, tuple[str, ...]]] = set()
-        """Task and style, how a prompt ends, and its labels: what decides the labels' tokens."""
-        self.longest = 0
-        """Tokens of the longest prompt with the longest output that it may get."""
-        self.in_full: set[str] = set()
-        """Tasks and styles whose texts the chat template looks into."""
-        self.num_whole = 0
-        """Items under a condition whose prompts cannot be spliced."""
-        self.output_tokens = 0
-        """Of the whole plan, if no answer ends before its limit."""
-        self.splicer, self.prefixes = Splicer(builder), Prefixes()
-        self.copies = Prefixes()
-        """Placebo copies. They come after the whole sweep, which no cache keeps, so they are
-        computed anew."""
 
-    def part(self, asked: Benchmark, same: Sequence[Variant]) -> None:
-        """Check `asked` under the variants of one condition."""
-        first = asked.items[0]
-        self.own_dates |= {
-            *self.builder.own_dates(
-                asked.task, first, same[0], asked.task.shots(first, asked.examples)
-            )
-        }
-        prompts = self._rendered(asked, same[0])
-        texts = [v.date_text for v in same]
-        self._check_only_date(asked, prompts, texts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Report:
+    """What was found of prompts; the fields are those of `PromptReport`."""
+
+    label_token_ids: dict[str, dict[str, int]] = field(default_factory=dict)
+    max_model_len: int = 0
+    rendered_in_full: frozenset[str] = frozenset()
+    tokenised_whole: int = 0
+    template_dates: frozenset[str] = frozenset()
+
+    def __add__(self, other: "_Report") -> "_Report":
+        return _Report(
+            label_token_ids=self.label_token_ids | other.label_token_ids,
+            max_model_len=max(self.max_model_len, other.max_model_len),
+            rendered_in_full=self.rendered_in_full | other.rendered_in_full,
+            tokenised_whole=self.tokenised_whole + other.tokenised_whole,
+            template_dates=self.template_dates | other.template_dates,
+        )
+
+
+class _Checker:
+    """Checks the prompts of one model, a benchmark under a condition at a time."""
+
+    def __init__(self, model: ModelSpec, builder: PromptBuilder, longest: int | None) -> None:
+        """`longest` is what the model can take, in tokens with output."""
+        self.model, self.builder = model, builder
+        self.limit = model.max_model_len or longest
+        self.splicer = Splicer(builder.tokenizer)
+
+    def check(
+        self, benchmark: Benchmark, variant: Variant, texts: list[str], before: _Report
+    ) -> tuple[Spliced, _Report]:
+        """The prompts of a benchmark under the condition of `variant` and every date of `texts`.
+
+        And what was found of them, where `before` is what was found of those checked before.
+        """
+        first, task, name = benchmark.items[0], benchmark.task, benchmark.name
+        shots = task.shots(first, benchmark.examples)
+        template_dates = own_dates(self.builder, task, first, variant, shots)
+        in_full = name in before.rendered_in_full
+        prompts = rendered(self.builder, benchmark, variant, in_full=in_full)
+        if not in_full and not self._is_sample_same(benchmark, variant, prompts):
+            in_full = True
+            prompts = rendered(self.builder, benchmark, variant, in_full=True)
+        self._check_only_date(benchmark, prompts, texts)
         spliced = self.splicer.splice(prompts, texts)
-        for number in _sample(asked.items):
-            self._check_exactly(asked.items[number], prompts[number], spliced, number, texts)
-        output, dates = max_tokens(asked.spec, asked.task, self.model), (texts[0], texts[-1])
-        for number, (item, prompt) in enumerate(zip(asked.items, prompts, strict=True)):
-            self._check_length(item, spliced, number, texts, output)
-            for text in dates:
-                self._keep_labels(asked, item, prompt, text)
-        again = [v.date_text for v in same if self.placebo[v.variant]]
-        self.num_whole += len(spliced.whole)
-        self.output_tokens += len(prompts) * (len(texts) + len(again)) * output
-        self.prefixes.add(spliced, texts)
-        self.copies.add(spliced, again)
+        for number in _sample(benchmark.items):
+            self._check_exactly(benchmark.items[number], prompts[number], spliced, number, texts)
+        labels = before.label_token_ids.get(name, {})
+        return spliced, _Report(
+            label_token_ids={name: self._label_tokens(benchmark, prompts, texts, labels)},
+            max_model_len=self._longest(benchmark, spliced, texts),
+            rendered_in_full=frozenset([name] if in_full else []),
+            tokenised_whole=len(spliced.whole),
+            template_dates=frozenset(template_dates),
+        )
 
-    def tokens(self) -> dict[str, int]:
-        """Tokens of the whole plan, and the floors of `floor.py` for the block sizes of GPUs and of
-        CPUs.
-        """
-        floors = {
-            block: self.prefixes.floor(block) + self.copies.floor(block) for block in (16, 32)
-        }
-        blocks = {f"blocks_of_{block}": found.blocks for block, found in floors.items()}
-        return {
-            "prompt": floors[16].prompt,
-            "tree": floors[16].tree,
-            **blocks,
-            "output": self.output_tokens,
-        }
-
-    def _rendered(self, asked: Benchmark, variant: Variant) -> list[ItemPrompt]:
-        """All prompts, by a skeleton where a sample of them comes out the same when rendered in
-        full.
-        """
-        prompts = rendered(self.builder, asked, variant, in_full=asked.name in self.in_full)
-        for number in _sample(asked.items):
-            item = asked.items[number]
-            whole = self.builder.item_prompt(
-                asked.task, item, variant, asked.task.shots(item, asked.examples)
-            )
-            if whole != prompts[number]:
-                self.in_full.add(asked.name)
-                return rendered(self.builder, asked, variant, in_full=True)
-        return prompts
+    def _is_sample_same(
+        self, benchmark: Benchmark, variant: Variant, prompts: list[ItemPrompt]
+    ) -> bool:
+        """Whether a sample of prompts by a skeleton is the same when rendered in full."""
+        sample = {number: benchmark.items[number] for number in _sample(benchmark.items)}
+        whole = rendered(
+            self.builder, replace(benchmark, items=[*sample.values()]), variant, in_full=True
+        )
+        return whole == [prompts[number] for number in sample]
 
     def _check_only_date(
-        self, asked: Benchmark, prompts: list[ItemPrompt], texts: list[str]
+        self, benchmark: Benchmark, prompts: list[ItemPrompt], texts: list[str]
     ) -> None:
         if texts == [""]:
             return
         rest = pl.Series([f"{p.before}\n{p.after}" for p in prompts], dtype=pl.String)
         for number in rest.str.contains_any(texts).arg_true():
-            check_only_date(
-                self.builder,
-                prompts[number],
-                texts,
-                f"task {asked.name}, item {asked.items[number].item_id}",
-            )
+            where = f"task {benchmark.name}, item {benchmark.items[number].item_id}"
+            check_only_date(self.model.name, prompts[number], texts, where)
 
     def _check_exactly(
         self, item: Item, prompt: ItemPrompt, spliced: Spliced, number: int, texts: list[str]
     ) -> None:
-        """The ids of one item's prompts are those of its whole texts, and differ between dates only
-        inside the date.
+        """The ids of one item's prompts are those of its whole texts.
+
+        And differ between dates only inside the date. The first item is checked under every date.
         """
-        where = f"task {item.task}, item {item.item_id}"
+        where, tokenizer = f"task {item.task}, item {item.item_id}", self.builder.tokenizer
+        tried = texts if number == 0 else [texts[0], texts[-1]]
         if texts != [""]:
-            check_treatment(
-                self.builder, prompt, texts if number == 0 else [texts[0], texts[-1]], where
-            )
-        for text in texts if number == 0 else (texts[0], texts[-1]):
+            check_treatment(tokenizer, prompt, tried, where)
+        for text in tried:
             ids, _ = spliced.compose(number, text)
-            if ids != self.builder.encode(prompt.text(text)):
+            if ids != tokenizer.encode(prompt.text(text)):
                 raise PromptError(
-                    f"model {self.model.name}, {where}: spliced ids differ from those of "
-                    "the whole prompt; please report this"
+                    f"model {self.model.name}, {where}: spliced ids differ from those of the "
+                    "whole prompt; please report this"
                 )
-            self.builder.check_bos(ids, where)
+            check_bos(tokenizer, ids, where)
 
-    def _check_length(
-        self, item: Item, spliced: Spliced, number: int, texts: list[str], output: int
-    ) -> None:
-        needed = spliced.longest(number, texts) + output
-        if self.limit is not None and needed > self.limit:
-            whose = (
-                "max_model_len"
-                if self.model.max_model_len
-                else "the longest that the model can take"
-            )
-            raise PromptError(
-                f"model {self.model.name}, task {item.task}, item {item.item_id}: prompt "
-                f"and output need {needed} tokens, {whose} is "
-                f"{self.limit}; prompts are never truncated: raise it in the model file, "
-                "or lower the task's max_tokens in the sweep"
-            )
-        self.longest = max(self.longest, needed)
+    def _longest(self, benchmark: Benchmark, spliced: Spliced, texts: list[str]) -> int:
+        """Tokens of the longest prompt with output, having checked that the model can take it."""
+        output = max_tokens(benchmark.spec, benchmark.task, self.model)
+        needed = [spliced.longest(number, texts) + output for number in range(len(benchmark.items))]
+        for item, length in zip(benchmark.items, needed, strict=True):
+            if self.limit is not None and length > self.limit:
+                is_set = self.model.max_model_len is not None
+                limit = "max_model_len" if is_set else "the longest that the model can take"
+                raise PromptError(
+                    f"model {self.model.name}, task {item.task}, item {item.item_id}: prompt and "
+                    f"output need {length} tokens, {limit} is {self.limit}; prompts are never "
+                    "truncated: raise it in the model file, or lower the task's max_tokens in the "
+                    "sweep"
+                )
+        return max(needed)
 
-    def _keep_labels(
-        self, asked: Benchmark, item: Item, prompt: ItemPrompt, date_text: str
-    ) -> None:
-        """The tokens of the item's labels, looked up once for each way in which prompts end."""
-        wanted = self.builder.labels(asked.task, item)
-        known = self.labels.setdefault(asked.name, {})
-        ending = (asked.name, prompt.text(date_text)[-CONTEXT:], tuple(wanted))
-        if not wanted or ending in self.endings:
-            return
-        self.endings.add(ending)
-        for label, token in zip(
-            wanted, self.builder.label_token_ids(prompt, date_text, wanted), strict=True
-        ):
-            if known.setdefault(label, token) != token:
-                where = f"model {self.model.name}, task {asked.name}, item {item.item_id}"
-                raise PromptError(f"{where}: label {label!r} is another token than elsewhere")
+    def _label_tokens(
+        self,
+        benchmark: Benchmark,
+        prompts: list[ItemPrompt],
+        texts: list[str],
+        before: dict[str, int],
+    ) -> dict[str, int]:
+        """Label -> its token, which is the same behind every prompt, and as it was `before`.
+
+        Looked up once for each way in which prompts end.
+        """
+        known, endings = dict(before), set[tuple[str, ...]]()
+        for item, prompt in zip(benchmark.items, prompts, strict=True):
+            labels = self.builder.labels(benchmark.task, item)
+            for text in (prompt.text(date) for date in (texts[0], texts[-1]) if labels):
+                ending = (text[-CONTEXT:], *labels)
+                if ending in endings:
+                    continue
+                endings.add(ending)
+                tokens = self.builder.tokenizer.label_token_ids(text, labels)
+                for label, token in zip(labels, tokens, strict=True):
+                    if known.setdefault(label, token) != token:
+                        raise PromptError(
+                            f"model {self.model.name}, task {benchmark.name}, item {item.item_id}: "
+                            f"label {label!r} is another token than elsewhere"
+                        )
+        return known
 
 
-def _sample(items: Sequence[Item], size: int = SAMPLE) -> list[int]:
-    """Places of the first item and of those whose ids hash lowest: what is rendered and tokenised
-    in full too.
+def _sample(items: Sequence[Item]) -> list[int]:
+    """Positions of the first item and of those whose ids hash lowest.
+
+    They are rendered and tokenised in full too.
     """
-    ranked = sorted(
-        range(len(items)), key=lambda i: hashlib.sha256(items[i].item_id.encode()).digest()
-    )
-    return sorted({*range(min(1, len(items))), *ranked[: size - 1]})
-
-
-def check_gold(asked: Benchmark, option_orders: list[int]) -> dict[str, float]:
-    """Metric -> score of the right answer of every item, through the real extraction and the real
-    metrics; all are perfect.
-
-    Raises:
-        DataError: an item's right answer does not get full marks; names the first, and what was
-            read out of it.
-    """
-    outputs = pl.concat([gold_outputs(asked, order) for order in option_orders])
-    answers = outputs.hstack(asked.task.answers(outputs))
-    return {name: _gold_score(asked, metrics.get(name), answers) for name in scored_by(asked.spec)}
-
-
-def gold_outputs(asked: Benchmark, option_order: int) -> pl.DataFrame:
-    """What a perfect model gives for every item shown in an order of its options, in the columns
-    that scoring reads.
-    """
-    task, shown = asked.task, [tasks.reordered(item, option_order) for item in asked.items]
-    is_label = task.kind == "label"
-    logprobs = [
-        [0.0 if label.strip() == i.target else -math.inf for label in task.labels(i)]
-        if is_label
-        else []
-        for i in shown
-    ]
-    return tables.from_records(Item, asked.items).with_columns(
-        option_order=pl.lit(option_order, dtype=pl.Int64),
-        text=pl.Series(["" if is_label else task.gold_output(i) for i in shown], dtype=pl.String),
-        label_logprobs=pl.Series(logprobs, dtype=pl.List(pl.Float64)),
-    )
-
-
-def _gold_score(asked: Benchmark, metric: metrics.Metric, answers: pl.DataFrame) -> float:
-    segments = metric.segments(answers)
-    stats = np.array(segments["stats"].to_list(), dtype=np.float64)
-    score = float(metric.combine(stats.sum(axis=0), np.array(len(stats))))
-    if abs(score - (100.0 if metric.higher_is_better else 0.0)) > GOLD_TOLERANCE:
-        singles = metric.combine(stats, np.ones(len(stats)))
-        worst = int(np.argmin(singles) if metric.higher_is_better else np.argmax(singles))
-        row = {**answers.row(worst, named=True), **segments.row(worst, named=True)}
-        raise DataError(
-            f"task {asked.name}: the right answers get {score:.4f} in {metric.name}; the "
-            f"worst is item {row['item_id']}: "
-            f"{row['status']} {row['detail']} with the answer {row['answer'][:80]!r} by "
-            f"rule {row['rule']}, right is {row['target'][:80]!r}"
-        )
-    return score
+    digests = [hashlib.sha256(item.item_id.encode()).digest() for item in items]
+    ranked = sorted(range(len(items)), key=digests.__getitem__)
+    return sorted({0, *ranked[: SAMPLE - 1]})

@@ -12,7 +12,7 @@ from rich.table import Table
 from pipeline.core import cache
 from pipeline.core.errors import ConfigError
 from pipeline.settings import ModelSpec, SweepSpec
-from pipeline.store import Run, write_json
+from pipeline.store import PromptTokens, Run, write_json
 
 LABEL_ROW_BYTES = 40
 """Completion of a label request on disk, compressed; measured with four random single-precision
@@ -85,15 +85,15 @@ def table(run: Run, spec: SweepSpec, rate: Rate | None, num_gpus: int | None) ->
     for name in ("prompt", "floor", "computed", "cached", "output", "disk", "GPU-h", *together):
         found.add_column(name, justify="right", no_wrap=True)
     for model in spec.models:
-        tokens = run.prompts()[model.name]["tokens"]
-        computed = tokens[f"blocks_of_{_block(spec)}"]
-        share = f"{100 * (1 - computed / max(tokens['prompt'], 1)):.0f}%"
+        tokens = run.prompts()[model.name].tokens
+        computed = tokens.blocks[_block(spec)]
+        share = f"{100 * (1 - computed / max(tokens.prompt, 1)):.0f}%"
         sizes = (
-            _short(tokens["prompt"]),
-            _short(tokens["tree"]),
+            _short(tokens.prompt),
+            _short(tokens.tree),
             _short(computed),
             share,
-            _short(tokens["output"]),
+            _short(tokens.output),
             _disk(run, tokens),
         )
         found.add_row(model.name, *sizes, *_times(model, tokens, computed, rate, num_gpus))
@@ -127,17 +127,17 @@ def floor(run: Run) -> int:
     0 where an engine had no such cache.
     """
     total = 0
-    for model, found in run.prompts().items():
+    for model, report in run.prompts().items():
         size = run.engine_facts(model).get("settings", {}).get("block_size")
-        if f"blocks_of_{size}" not in found["tokens"]:
+        if size not in report.tokens.blocks:
             return 0
-        total += found["tokens"][f"blocks_of_{size}"]
+        total += report.tokens.blocks[size]
     return total
 
 
-def _disk(run: Run, tokens: dict[str, int]) -> str:
+def _disk(run: Run, tokens: PromptTokens) -> str:
     rows = run.manifest()["counts"]["prompts_per_model"]
-    return f"{_short(rows * LABEL_ROW_BYTES + max(0, tokens['output'] - rows) * TEXT_TOKEN_BYTES)}B"
+    return f"{_short(rows * LABEL_ROW_BYTES + max(0, tokens.output - rows) * TEXT_TOKEN_BYTES)}B"
 
 
 def _rate(model: ModelSpec, stated: Rate | None) -> Rate | None:
@@ -146,16 +146,12 @@ def _rate(model: ModelSpec, stated: Rate | None) -> Rate | None:
 
 
 def _times(
-    model: ModelSpec,
-    tokens: dict[str, int],
-    computed: int,
-    stated: Rate | None,
-    num_gpus: int | None,
+    model: ModelSpec, tokens: PromptTokens, computed: int, stated: Rate | None, num_gpus: int | None
 ) -> list[str]:
     """Hours of GPUs, and, where their number is given, hours until all is done."""
     if (rate := _rate(model, stated)) is None:
         return ["?", *(["?"] if num_gpus else [])]
-    hours, size = rate.seconds(computed, tokens["output"]) / 3600, model.tensor_parallel_size
+    hours, size = rate.seconds(computed, tokens.output) / 3600, model.tensor_parallel_size
     together = (
         [f"{hours / (num_gpus // size):,.2f} h" if num_gpus >= size else "too few"]
         if num_gpus

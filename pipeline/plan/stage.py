@@ -24,7 +24,7 @@ from pipeline.plan import benchmarks, checks, order
 from pipeline.plan.benchmarks import Benchmark
 from pipeline.prompts import variants
 from pipeline.settings import SweepSpec
-from pipeline.store import Run, write_json
+from pipeline.store import PromptReport, Run, write_json
 
 Say = Callable[[str], None]
 
@@ -129,7 +129,7 @@ def stored(spec: SweepSpec) -> dict[str, Any]:
 
 
 def counts(
-    spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, Any]
+    spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, PromptReport]
 ) -> dict[str, int]:
     """How much work the plan is; tokens over all models."""
     return {
@@ -139,7 +139,7 @@ def counts(
         "variants": len(plan.variants),
         "prompts_per_model": requests.height,
         "prompts": requests.height * len(spec.models),
-        "prompt_tokens": sum(entry["tokens"]["prompt"] for entry in prompts.values()),
+        "prompt_tokens": sum(report.tokens.prompt for report in prompts.values()),
         "shards_per_model": requests["shard"].n_unique(),
     }
 
@@ -184,26 +184,6 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
         with reporter.waiting("checking that every prompt carries its date"):
             write(run, spec, gathered, reporter.say)
     return gathered
-
-
-def check_gold(planned: Plan, spec: SweepSpec, reporter: Reporter) -> None:
-    """Prove, for every task, that the right answer of every item gets full marks through the real
-    extraction and metrics.
-
-    Raises:
-        DataError: one does not; names the item and what was read out of its right answer.
-    """
-    for benchmark in planned.benchmarks:
-        orders = spec.conditions.option_orders
-        with reporter.waiting(
-            f"scoring the {len(benchmark.items):,} right answers of {benchmark.name}"
-        ):
-            scores = checks.check_gold(benchmark, orders)
-        found = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-        reporter.say(
-            f"gold {benchmark.name}: {found} on {len(benchmark.items):,} right answers"
-            + f" in {len(orders)} orders" * (len(orders) > 1)
-        )
 
 
 def planned_spec(run: Run) -> SweepSpec:

@@ -88,8 +88,8 @@ def plan_notes(run: Run, spec: SweepSpec) -> list[str]:
             "the control beside dates in the template's own slot is the prompt of paper "
             "mode, as such a template always writes a date"
         )
-    for name, found in run.prompts().items():
-        if own := found["template_dates"]:
+    for name, report in run.prompts().items():
+        if own := report.template_dates:
             notes.append(
                 f"{name}: its chat template also writes a date of its own, the same in "
                 f"every prompt: {', '.join(own)}"

@@ -6,10 +6,11 @@ it.
 """
 
 from pipeline.prompts.floor import Prefixes as Prefixes
-from pipeline.prompts.render import (
-    ItemPrompt as ItemPrompt,
-    PromptBuilder as PromptBuilder,
+from pipeline.prompts.render import ItemPrompt as ItemPrompt, PromptBuilder as PromptBuilder
+from pipeline.prompts.splice import CONTEXT as CONTEXT, Spliced as Spliced, Splicer as Splicer
+from pipeline.prompts.treatment import (
+    check_bos as check_bos,
     check_only_date as check_only_date,
     check_treatment as check_treatment,
+    own_dates as own_dates,
 )
-from pipeline.prompts.splice import CONTEXT as CONTEXT, Spliced as Spliced, Splicer as Splicer

@@ -1,5 +1,4 @@
-r"""Splice tokenisation: the ids of a prompt under a date, put together from segments that were
-tokenised once each.
+r"""Splice tokenisation: a prompt's ids, put together from segments that were tokenised once each.
 
 The prompts of one item differ between dates only in the date. So a prompt is cut twice, left and
 right of its date:
@@ -17,18 +16,19 @@ with the whole; where it fails, the prompts are tokenised whole, and the plan sa
 import itertools
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.core.tables import prompt_hash, short_hash
-from pipeline.prompts.render import ItemPrompt, PromptBuilder
+from pipeline.prompts.render import ItemPrompt
+from pipeline.prompts.tokens import PromptTokenizer
 
 CONTROL_SPAN = 400
 """Characters from the start within which a control is cut."""
 CONTEXT = 24
 """Characters beyond a cut that belong to its context: more than a pre-tokenizer looks ahead, and
 than a merge reaches in practice."""
-
 
 _LINE = re.compile(r"[^\r\n]*[\r\n]+")
 
@@ -46,6 +46,8 @@ class Segment:
 class Windows:
     """The date and what stands close to it, under every date."""
 
+    around: tuple[str, str]
+    """The text before and after the date; with the date, all that a window's ids depend on."""
     segments: dict[str, Segment]
     """Date text -> its window."""
     longest: int
@@ -54,7 +56,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """The prompts of one task under one condition, for one model, ready to be put together.
+    """The prompts of one benchmark under one condition, ready to be put together.
 
     By the position of the item.
     """
@@ -67,12 +69,13 @@ class Spliced:
     """(num_items,) what stands behind the window."""
     whole: dict[int, ItemPrompt]
     """Items whose prompts are tokenised whole each time, since a cut could not be proved."""
-    builder: PromptBuilder
+    tokenizer: PromptTokenizer
 
     def compose(self, item: int, date_text: str) -> tuple[list[int], str]:
-        """Token ids of the prompt of an item under a date, and their hash (`frames.prompt_hash`)."""
+        """Token ids of an item's prompt under a date, and their hash (`tables.prompt_hash`)."""
         if self.whole and item in self.whole:
-            return (ids := self.builder.encode(self.whole[item].text(date_text))), prompt_hash(ids)
+            ids = self.tokenizer.encode(self.whole[item].text(date_text))
+            return ids, prompt_hash(ids)
         lead = self.leads[item]
         window = self.windows[item].segments[date_text]
         tail = self.tails[item]
@@ -91,16 +94,10 @@ class Splicer:
     Segments that occur again, under other dates or conditions, are tokenised once.
     """
 
-    def __init__(self, builder: PromptBuilder) -> None:
-        """`builder` holds the tokenizer."""
-        self.builder = builder
-        added = builder.tokenizer.added_tokens_decoder.values()
-        plain = [t.content for t in added if not (t.lstrip or t.rstrip or t.single_word)]
-        self.special = re.compile(
-            "|".join(map(re.escape, sorted(plain, key=len, reverse=True))) or r"(?!)"
-        )
-        """Tokens at which the tokenizer parts a text before anything else."""
-        self._known: dict[str, Segment] = {}
+    def __init__(self, tokenizer: PromptTokenizer) -> None:
+        """Segments are made by `tokenizer`."""
+        self.tokenizer = tokenizer
+        self._segments: dict[str, Segment] = {}
         self._chunks: dict[str, list[int]] = {}
 
     def splice(self, prompts: Sequence[ItemPrompt], date_texts: Sequence[str]) -> Spliced:
@@ -110,140 +107,87 @@ class Splicer:
         """
         if list(date_texts) == [""]:
             return self._controls([prompt.text("") for prompt in prompts])
-        cutter = _Cutter(self, date_texts)
-        pairs = list(zip(prompts, cutter.cuts(prompts), strict=True))
+        cuts = self._cuts(prompts, date_texts)
+        surroundings = dict.fromkeys(cut.around for cut in cuts if cut)
+        windows = {around: self._windows(around, date_texts) for around in surroundings}
+        nothing = Windows(("", ""), {}, 0)
         return Spliced(
-            leads=self.segments(
-                [prompt.before[: cut.left] if cut else "" for prompt, cut in pairs]
-            ),
-            windows=[
-                cutter.windows(prompt, cut) if cut else Windows({}, 0) for prompt, cut in pairs
-            ],
-            tails=self.segments(
-                [prompt.after[cut.right :] if cut else "" for prompt, cut in pairs]
-            ),
-            whole={item: prompt for item, (prompt, cut) in enumerate(pairs) if cut is None},
-            builder=self.builder,
+            leads=self._made([cut.lead if cut else "" for cut in cuts]),
+            windows=[windows[cut.around] if cut else nothing for cut in cuts],
+            tails=self._made([cut.tail if cut else "" for cut in cuts]),
+            whole={i: prompts[i] for i, cut in enumerate(cuts) if cut is None},
+            tokenizer=self.tokenizer,
         )
 
     def forget(self) -> None:
         """Drop what is kept for segments that may occur again."""
-        self._known.clear()
+        self._segments.clear()
         self._chunks.clear()
 
     def _controls(self, texts: list[str]) -> Spliced:
-        """Prompts without a date, cut so that their tails are those of dated prompts where these
-        were spliced before.
+        """Prompts without a date.
+
+        Cut so that their tails are those of dated prompts where these were spliced before.
         """
         cuts = [self._control_cut(text) for text in texts]
-        leads = self.segments([text[:cut] for text, cut in zip(texts, cuts, strict=True)])
-        tails = self.segments([text[cut:] for text, cut in zip(texts, cuts, strict=True)])
-        return Spliced(
-            leads, [Windows({"": Segment([], b"")}, 0)] * len(texts), tails, {}, self.builder
-        )
+        leads = self._made([text[:cut] for text, cut in zip(texts, cuts, strict=True)])
+        tails = self._made([text[cut:] for text, cut in zip(texts, cuts, strict=True)])
+        empty = Windows(("", ""), {"": Segment([], b"")}, 0)
+        return Spliced(leads, [empty] * len(texts), tails, {}, self.tokenizer)
 
     def _control_cut(self, text: str) -> int:
-        places = [found.start() for found in self.special.finditer(text, 0, CONTROL_SPAN)]
-        return next((place for place in places if text[place:] in self._known), 0)
+        starts = [m.start() for m in self.tokenizer.special.finditer(text, 0, CONTROL_SPAN)]
+        return next((start for start in starts if text[start:] in self._segments), 0)
 
-    def segments(self, texts: list[str]) -> list[Segment]:
-        """The segment of each text, put together from chunks between special tokens.
+    def _windows(self, around: tuple[str, str], date_texts: Sequence[str]) -> Windows:
+        before, after = around
+        segments = self._made([f"{before}{text}{after}" for text in date_texts])
+        longest = max(len(segment.ids) for segment in segments)
+        return Windows(around, dict(zip(date_texts, segments, strict=True)), longest)
 
-        New chunks are tokenised on all cores.
-        """
-        new = {text: self._parted(text) for text in texts if text not in self._known}
-        chunks = list(
-            dict.fromkeys(
-                chunk for parted in new.values() for chunk in parted if chunk not in self._chunks
-            )
-        )
-        self._chunks |= dict(zip(chunks, self.encode(chunks), strict=True))
-        for text, parted in new.items():
-            ids = [token for chunk in parted for token in self._chunks[chunk]]
-            self._known[text] = Segment(ids, array("I", ids).tobytes())
-        return [self._known[text] for text in texts]
-
-    def encode(self, texts: list[str]) -> list[list[int]]:
-        """Token ids of each text as a whole, tokenised on all cores."""
-        return [
-            e.ids
-            for e in self.builder.tokenizer.backend_tokenizer.encode_batch_fast(
-                texts, add_special_tokens=False
-            )
-        ]
+    def _made(self, texts: Sequence[str]) -> list[Segment]:
+        """The segment of each text, put together from chunks between special tokens."""
+        chunks_of = {text: self._parted(text) for text in texts if text not in self._segments}
+        chunks = itertools.chain.from_iterable(chunks_of.values())
+        self._chunks |= self.tokenizer.encode_all(c for c in chunks if c not in self._chunks)
+        for text, parts in chunks_of.items():
+            ids = [token for chunk in parts for token in self._chunks[chunk]]
+            self._segments[text] = Segment(ids, array("I", ids).tobytes())
+        return [self._segments[text] for text in texts]
 
     def _parted(self, text: str) -> list[str]:
         """`text` in parts of one special token and what follows it."""
-        places = [0, *(found.start() for found in self.special.finditer(text)), len(text)]
-        return [text[a:b] for a, b in itertools.pairwise(places) if a < b]
+        edges = [0, *(m.start() for m in self.tokenizer.special.finditer(text)), len(text)]
+        return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
+    def _cuts(
+        self, prompts: Sequence[ItemPrompt], date_texts: Sequence[str]
+    ) -> list["_Cut | None"]:
+        """Each prompt cut at the first of its candidates that is proved exact; None without one."""
+        cuts: list[_Cut | None] = [None] * len(prompts)
+        untried = {i: self._candidates(prompt) for i, prompt in enumerate(prompts)}
+        while untried:
+            tried = {i: cut for i, rest in untried.items() if (cut := next(rest, None))}
+            contexts = {i: cut.context() for i, cut in tried.items()}
+            exact = self._exact(list(dict.fromkeys(contexts.values())), date_texts)
+            cuts = [tried[i] if contexts.get(i) in exact else cut for i, cut in enumerate(cuts)]
+            untried = {i: untried[i] for i in tried if cuts[i] is None}
+        return cuts
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The lead is `before[:left]`, the tail is `after[right:]`."""
-
-    left: int
-    right: int
-
-    def context(self, prompt: ItemPrompt) -> tuple[str, str, str, str]:
-        """What stands close to the cuts: outside and inside on the left, inside and outside on the
-        right.
-        """
+    def _candidates(self, prompt: ItemPrompt) -> Iterator["_Cut"]:
+        """A prompt cut at every pair of places that may do, the usual ones first."""
         before, after = prompt.before, prompt.after
-        outside = (
-            before[max(0, self.left - CONTEXT) : self.left],
-            after[self.right : self.right + CONTEXT],
-        )
-        return outside[0], before[self.left :], after[: self.right], outside[1]
-
-
-class _Cutter:
-    """Finds cuts and proves them, once for each context, for prompts under one set of dates."""
-
-    def __init__(self, splicer: Splicer, date_texts: Sequence[str]) -> None:
-        self.splicer, self.date_texts = splicer, list(date_texts)
-        self.known: dict[tuple[str, str], Windows] = {}
-
-    def cuts(self, prompts: Sequence[ItemPrompt]) -> list[_Cut | None]:
-        """Where each prompt is cut: at the first of its places that is proved exact.
-
-        None where none is.
-        """
-        found: list[_Cut | None] = [None] * len(prompts)
-        places = [
-            list(itertools.product(self._lefts(p.before), self._rights(p.after))) for p in prompts
-        ]
-        for attempt in range(max((len(own) for own in places), default=0)):
-            tried = {
-                i: _Cut(*own[attempt])
-                for i, own in enumerate(places)
-                if found[i] is None and attempt < len(own)
-            }
-            contexts = {i: cut.context(prompts[i]) for i, cut in tried.items()}
-            exact = self._exact(list(dict.fromkeys(contexts.values())))
-            for i, cut in tried.items():
-                found[i] = cut if contexts[i] in exact else None
-        return found
-
-    def windows(self, prompt: ItemPrompt, cut: _Cut) -> Windows:
-        """What is between the cuts, under every date."""
-        left, right = prompt.before[cut.left :], prompt.after[: cut.right]
-        if (left, right) not in self.known:
-            segments = self.splicer.segments([f"{left}{text}{right}" for text in self.date_texts])
-            longest = max(len(segment.ids) for segment in segments)
-            self.known[left, right] = Windows(
-                dict(zip(self.date_texts, segments, strict=True)), longest
-            )
-        return self.known[left, right]
+        for left, right in itertools.product(self._lefts(before), self._rights(after)):
+            yield _Cut(before[:left], before[left:], after[:right], after[right:])
 
     def _lefts(self, before: str) -> list[int]:
-        """Where the date's line begins.
+        """Where the date's line begins, or a special token in it ends.
 
         And before the last of several line breaks, of which tokenizers may keep one for what
         follows.
         """
         line = before.rfind("\n") + 1
-        start = max([line, *(found.end() for found in self.splicer.special.finditer(before, line))])
+        start = max([line, *(m.end() for m in self.tokenizer.special.finditer(before, line))])
         return [start, start - 1] if before[:start].endswith("\n\n") else [start]
 
     def _rights(self, after: str) -> list[int]:
@@ -252,35 +196,51 @@ class _Cutter:
         Or before the last or the first of them.
         """
         line = _LINE.match(after)
-        special = self.splicer.special.search(after, 0, stop := line.end() if line else len(after))
-        if special:
+        stop = line.end() if line else len(after)
+        if special := self.tokenizer.special.search(after, 0, stop):
             return [special.start()]
         return list(dict.fromkeys([stop, max(stop - 1, 0), len(after[:stop].rstrip())]))
 
-    def _exact(self, contexts: list[tuple[str, str, str, str]]) -> set[tuple[str, str, str, str]]:
-        """Those of the contexts whose ids are those of their three parts: each window under every
-        date, each context under two.
+    def _exact(self, contexts: Sequence["_Cut"], date_texts: Sequence[str]) -> set["_Cut"]:
+        """Those of `contexts` whose ids are those of their segments, tokenised one by one.
+
+        Each window is tried under every date, each context under two.
         """
+        cases: list[tuple[_Cut, tuple[str, str, str]]] = []
         windows = set[tuple[str, str]]()
-        cases = []
         for context in contexts:
-            texts = (
-                [self.date_texts[0], self.date_texts[-1]]
-                if context[1:3] in windows
-                else self.date_texts
-            )
-            windows.add(context[1:3])
-            cases += [(context, text) for text in texts]
-        parts = [(a, f"{b}{text}{c}", d) for (a, b, c, d), text in cases]
-        ids = iter(
-            self.splicer.encode(
-                [*("".join(three) for three in parts), *(part for three in parts for part in three)]
-            )
-        )
-        wholes = [next(ids) for _ in parts]
+            is_known = context.around in windows
+            texts = (date_texts[0], date_texts[-1]) if is_known else date_texts
+            cases += [(context, context.segments(text)) for text in texts]
+            windows.add(context.around)
+        wholes = ("".join(segments) for _, segments in cases)
+        parts = (part for _, segments in cases for part in segments)
+        ids = self.tokenizer.encode_all(itertools.chain(wholes, parts))
         wrong = {
             context
-            for (context, _), whole in zip(cases, wholes, strict=True)
-            if whole != next(ids) + next(ids) + next(ids)
+            for context, (lead, window, tail) in cases
+            if ids[lead + window + tail] != ids[lead] + ids[window] + ids[tail]
         }
         return set(contexts) - wrong
+
+
+class _Cut(NamedTuple):
+    """The text of a prompt in parts: lead, window up to the date, window behind it, tail."""
+
+    lead: str
+    before: str
+    after: str
+    tail: str
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """What stands around the date in the window."""
+        return self.before, self.after
+
+    def segments(self, date_text: str) -> tuple[str, str, str]:
+        """Lead, window under a date, and tail."""
+        return self.lead, f"{self.before}{date_text}{self.after}", self.tail
+
+    def context(self) -> "_Cut":
+        """What decides whether the cuts are exact: the window, and what stands close to it."""
+        return _Cut(self.lead[-CONTEXT:], self.before, self.after, self.tail[:CONTEXT])

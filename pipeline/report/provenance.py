@@ -6,7 +6,7 @@ from typing import Any
 from pipeline.core.progress import duration
 from pipeline.plan import cost, signatures
 from pipeline.settings import SweepSpec
-from pipeline.store import Run
+from pipeline.store import PromptReport, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def _calendar(spec: SweepSpec) -> dict[str, str]:
 
 
 def _model_section(
-    spec: SweepSpec, name: str, prompts: dict[str, Any], facts: dict[str, Any]
+    spec: SweepSpec, name: str, prompts: PromptReport, facts: dict[str, Any]
 ) -> dict[str, str]:
     model = spec.model(name)
     source = model.weights.hub or model.weights.package or "a local folder"
@@ -88,11 +88,11 @@ def _model_section(
         if sampling.temperature == 0
         else f"temperature {sampling.temperature}, top-p {sampling.top_p}, top-k {sampling.top_k}"
     )
-    shows = ", ".join(prompts["template_dates"]) or "none"
+    shows = ", ".join(prompts.template_dates) or "none"
     return {
         "weights": source + (f" at {model.weights.revision}" if model.weights.revision else ""),
         "licence": model.licence,
-        "chat template": f"hash {prompts['template_hash']}{', from the model file' * bool(template.paper)}; "
+        "chat template": f"hash {prompts.template_hash}{', from the model file' * bool(template.paper)}; "
         f"dates of its own: {shows}",
         "labels": "a space and a letter"
         if spec.model(name).label_form == "spaced"

@@ -12,6 +12,10 @@ from pipeline.store.files import (
     write_parquet as write_parquet,
 )
 from pipeline.store.places import OBJECT_STORES as OBJECT_STORES, Place as Place
+from pipeline.store.prompt_report import (
+    PromptReport as PromptReport,
+    PromptTokens as PromptTokens,
+)
 from pipeline.store.run_folder import (
     PLAN_TABLES as PLAN_TABLES,
     Run as Run,

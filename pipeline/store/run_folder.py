@@ -39,6 +39,7 @@ from pipeline.store.files import (
 )
 from pipeline.store.locks import flocked, leased
 from pipeline.store.places import Place, Remote, place
+from pipeline.store.prompt_report import PromptReport, from_json, to_json
 
 PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
 
@@ -158,12 +159,16 @@ class Run:
             yield
 
     def write_plan(
-        self, manifest: dict[str, Any], prompts: dict[str, Any], tables: dict[str, pl.DataFrame]
+        self,
+        manifest: dict[str, Any],
+        prompts: dict[str, PromptReport],
+        tables: dict[str, pl.DataFrame],
     ) -> None:
         """Write the plan; the manifest comes last, so a folder with a manifest has a whole plan."""
         for name in PLAN_TABLES:
             write_parquet(tables[name], self.folder / "plan" / f"{name}.parquet")
-        write_json(prompts, self.folder / "plan" / "prompts.json")
+        reports = {model: to_json(report) for model, report in prompts.items()}
+        write_json(reports, self.folder / "plan" / "prompts.json")
         write_json(manifest, self.manifest_path)
 
     def plan_table(self, name: str) -> pl.DataFrame:
@@ -208,11 +213,10 @@ class Run:
             .to_list()
         )
 
-    def prompts(self) -> dict[str, Any]:
-        """What the plan found about each model's prompts: label tokens, longest prompt, template
-        hash.
-        """
-        return dict(json.loads((self.folder / "plan" / "prompts.json").read_text()))
+    def prompts(self) -> dict[str, PromptReport]:
+        """What the plan found of each model's prompts."""
+        reports = json.loads((self.folder / "plan" / "prompts.json").read_text())
+        return {model: from_json(fields) for model, fields in reports.items()}
 
     def completion_path(self, model: str, shard: int) -> Place:
         """Where the completions of one shard go."""

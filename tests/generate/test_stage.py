@@ -58,7 +58,7 @@ def test_the_stored_prompt_hash_is_that_of_the_prompt_rendered_anew(
     prompt = builder.item_prompt(
         tasks.get(row["task"]), items[row["item_id"]], planned.variants[-1]
     )
-    assert row["prompt_hash"] == tables.prompt_hash(builder.encode(prompt.text("2024-03-03")))
+    assert row["prompt_hash"] == tables.prompt_hash(builder.tokenizer.encode(prompt.text("2024-03-03")))
 
 
 def test_work_beside_the_engines_is_called_with_the_cores_kept_from_them(

@@ -11,7 +11,7 @@ import pytest
 from pipeline import tasks
 from pipeline.core import cores
 from pipeline.core.errors import DataError, PromptError
-from pipeline.plan import benchmarks, checks, stage as plan
+from pipeline.plan import benchmarks, checks, gold, stage as plan
 from pipeline.prompts import variants
 from pipeline.prompts.render import PromptBuilder
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
@@ -36,17 +36,13 @@ def test_the_longest_prompt_counts_the_control_and_every_date(
     )
 
     def length(one: benchmarks.Benchmark, item: tasks.Item, variant: variants.Variant) -> int:
-        return (
-            len(
-                builder.encode(builder.item_prompt(one.task, item, variant).text(variant.date_text))
-            )
-            + one.task.max_tokens
-        )
+        text = builder.item_prompt(one.task, item, variant).text(variant.date_text)
+        return len(builder.tokenizer.encode(text)) + one.task.max_tokens
 
     needed = max(
         length(a, i, v) for a in planned.benchmarks for i in a.items for v in planned.variants
     )
-    assert simulated_run.prompts()["simulated"]["max_model_len"] == needed
+    assert simulated_run.prompts()["simulated"].max_model_len == needed
 
 
 def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> None:
@@ -61,8 +57,8 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
         load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")
     ]
     found = checks.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
-    assert set(found["label_token_ids"]) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
-    assert found["label_token_ids"]["mmlu.five_shot"] == {
+    assert set(found.label_token_ids) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
+    assert found.label_token_ids["mmlu.five_shot"] == {
         " A": 330,
         " B": 389,
         " C": 340,
@@ -94,7 +90,7 @@ def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec:
 def test_right_answers_get_full_marks_in_every_order_of_options(
     simulated_spec: SweepSpec, name: str, style: str, scores: dict[str, float]
 ) -> None:
-    found = checks.check_gold(load(simulated_spec, name, style), [0, 1, 2])
+    found = gold.gold_scores(load(simulated_spec, name, style), [0, 1, 2])
     assert found == pytest.approx(scores)
 
 
@@ -109,11 +105,9 @@ def test_a_right_answer_that_is_not_recognised_is_named(
         return dataclasses.replace(answer, answer="1234") if item.item_id == hard else answer
 
     monkeypatch.setattr(type(benchmark.task), "extract", blind)
-    with pytest.raises(
-        DataError,
-        match=rf"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item {hard}.*'1234'",
-    ):
-        checks.check_gold(benchmark, [0])
+    message = r"gsm8k\.zero_shot: the right answers get 75\.0000 in accuracy; the worst is item "
+    with pytest.raises(DataError, match=rf"{message}{hard}.*'1234'"):
+        gold.gold_scores(benchmark, [0])
 
 
 def test_models_are_checked_side_by_side_to_the_same_end(
@@ -132,9 +126,8 @@ def test_models_are_checked_side_by_side_to_the_same_end(
     one_by_one = checks.check_all(*arguments)
     assert list(one_by_one) == [demo_model.name, "spaced", "again"]
     assert one_by_one["again"] == one_by_one[demo_model.name]
-    monkeypatch.setattr(checks, "_MANY_ITEMS", 0)
     monkeypatch.setattr(cores, "num_cores", lambda: 2)
-    assert checks.check_all(*arguments) == one_by_one
+    assert checks.check_all(*arguments, many_items=0) == one_by_one
 
 
 def test_a_fault_found_in_another_process_is_told_as_one_found_here(
@@ -150,9 +143,8 @@ def test_a_fault_found_in_another_process_is_told_as_one_found_here(
     )
     with pytest.raises(PromptError) as here:
         checks.check_all(*arguments)
-    monkeypatch.setattr(checks, "_MANY_ITEMS", 0)
     monkeypatch.setattr(cores, "num_cores", lambda: 2)
     with pytest.raises(PromptError) as there:
-        checks.check_all(*arguments)
+        checks.check_all(*arguments, many_items=0)
     assert str(there.value) == str(here.value)
     assert "short" in str(here.value)

@@ -45,11 +45,11 @@ def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(
 
 
 def test_time_follows_from_tokens_and_rate(simulated_run: Run, simulated_spec: SweepSpec) -> None:
-    tokens = simulated_run.prompts()["simulated"]["tokens"]
+    tokens = simulated_run.prompts()["simulated"].tokens
     assert (
-        0 < tokens["tree"] <= tokens["blocks_of_16"] <= tokens["blocks_of_32"] <= tokens["prompt"]
+        0 < tokens.tree <= tokens.blocks[16] <= tokens.blocks[32] <= tokens.prompt
     )
-    hours = (tokens["blocks_of_16"] / 10 + tokens["output"] / 2) / 3600
+    hours = (tokens.blocks[16] / 10 + tokens.output / 2) / 3600
     printed = shown(simulated_run, simulated_spec, Rate(10, 2), 4)
     assert f"{hours:,.2f}" in printed
     assert f"{hours / 4:,.2f} h" in printed
@@ -61,6 +61,6 @@ def test_a_rate_measured_here_is_remembered(simulated_run: Run, simulated_spec: 
 
 
 def test_the_tokens_are_those_of_every_prompt_of_the_plan(simulated_run: Run) -> None:
-    tokens = simulated_run.prompts()["simulated"]["tokens"]
+    tokens = simulated_run.prompts()["simulated"].tokens
     made = simulated_run.completions().collect()
-    assert tokens["prompt"] == made["num_prompt_tokens"].sum()
+    assert tokens.prompt == made["num_prompt_tokens"].sum()

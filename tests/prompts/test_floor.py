@@ -25,13 +25,14 @@ def brute(prompts: list[tuple[int, ...]], block: int) -> Floor:
         hits = len(list(itertools.takewhile(seen.__contains__, blocks)))
         computed += len(p) - block * hits
         seen |= {p[:n] for n in range(block, len(p) + 1, block)}
-    return Floor(prompt=sum(map(len, prompts)), tree=len(tree), blocks=computed)
+    return Floor(prompt=sum(map(len, prompts)), tree=len(tree), blocks={block: computed})
 
 
 def spliced(
     leads: list[list[int]], windows: dict[str, list[int]], tails: list[list[int]]
 ) -> Spliced:
-    shared = Windows({text: segment(ids) for text, ids in windows.items()}, 0)
+    around = (str(windows), "")
+    shared = Windows(around, {text: segment(ids) for text, ids in windows.items()}, 0)
     known = {tuple(lead): segment(lead) for lead in leads}
     return Spliced(
         [known[tuple(lead)] for lead in leads],
@@ -71,7 +72,7 @@ def test_the_floor_is_that_of_the_prefix_tree_written_out(
     own = [[9, *control] for control in controls]
     prefixes.add(spliced([[]] * len(own), {"": []}, own), [""])
     prompts += map(tuple, own)
-    assert prefixes.floor(block) == brute(prompts, block)
+    assert prefixes.floor([block]) == brute(prompts, block)
 
 
 @given(leads, windows, st.integers(1, 4))
@@ -85,7 +86,7 @@ def test_leads_of_their_own_for_each_item_are_counted_too(
     prompts = [(*head, *date, 5, 6) for head in heads for date in dates] + [
         tuple(c) for c in controls
     ]
-    assert prefixes.floor(block) == brute(prompts, block)
+    assert prefixes.floor([block]) == brute(prompts, block)
 
 
 def test_what_is_asked_in_two_passes_shares_nothing() -> None:
@@ -93,5 +94,5 @@ def test_what_is_asked_in_two_passes_shares_nothing() -> None:
     prefixes = Prefixes()
     prefixes.add(spliced([[7]], {"a": [1, 8], "b": [2, 8]}, [[1, 1]]), texts)
     prefixes.add(spliced([[7]], {"a": [1, 8], "b": [2, 8]}, [[1, 1]]), [])
-    one = prefixes.floor(1)
-    assert one + one == Floor(2 * one.prompt, 2 * one.tree, 2 * one.blocks)
+    one = prefixes.floor([1])
+    assert one + one == Floor(2 * one.prompt, 2 * one.tree, {1: 2 * one.blocks[1]})

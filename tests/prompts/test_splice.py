@@ -34,7 +34,7 @@ def check(
     """Compares every prompt with its whole text; the number that could not be spliced."""
     spliced = splicer.splice(prompts, texts)
     for (number, prompt), text in itertools.product(enumerate(prompts), texts):
-        expected = builder.encode(prompt.text(text))
+        expected = builder.tokenizer.encode(prompt.text(text))
         assert spliced.compose(number, text) == (expected, tables.prompt_hash(expected))
         assert len(expected) <= spliced.longest(number, texts)
     return len(spliced.whole)
@@ -45,7 +45,7 @@ def check(
 def test_spliced_ids_are_those_of_the_whole_prompt(
     builder: PromptBuilder, simulated_spec: SweepSpec, placement: str, date_format: str
 ) -> None:
-    splicer = Splicer(builder)
+    splicer = Splicer(builder.tokenizer)
     tasks = [
         ("mmlu", "zero_shot"),
         ("mmlu", "five_shot"),
@@ -81,7 +81,7 @@ def test_whatever_stands_around_a_date_the_ids_are_exact(
         ItemPrompt(before=f"{special}{before}", after=f"{after}{special}"),
         ItemPrompt(before=before + special, after=special + after),
     ]
-    check(builder, Splicer(builder), prompts, TEXTS)
+    check(builder, Splicer(builder.tokenizer), prompts, TEXTS)
 
 
 def test_a_tokenizer_that_joins_across_the_cuts_is_noticed_and_not_spliced(
@@ -90,14 +90,14 @@ def test_a_tokenizer_that_joins_across_the_cuts_is_noticed_and_not_spliced(
     # A space put before every text, as SentencePiece's dummy prefix: segments would each get one.
     from tokenizers import normalizers
 
-    raw = builder.tokenizer.backend_tokenizer
+    raw = builder.tokenizer.hf.backend_tokenizer
     usual = raw.normalizer
     raw.normalizer = normalizers.Prepend(" ")
     try:
         prompts = [
             ItemPrompt(before=f"Item {i}.\nCurrent date: ", after=".\nGo on.") for i in range(3)
         ]
-        assert check(builder, Splicer(builder), prompts, TEXTS) == 3
+        assert check(builder, Splicer(builder.tokenizer), prompts, TEXTS) == 3
     finally:
         raw.normalizer = usual
 
@@ -106,7 +106,7 @@ def test_a_control_shares_its_tail_with_dated_prompts(
     builder: PromptBuilder, simulated_spec: SweepSpec
 ) -> None:
     splicer, benchmark = (
-        Splicer(builder),
+        Splicer(builder.tokenizer),
         benchmarks.load(TaskSpec(name="mmlu", limit=4), simulated_spec.data_root),
     )
     control, *dated = variants.variants(CalendarSpec(dates=DAYS), ConditionsSpec())
@@ -118,7 +118,7 @@ def test_a_control_shares_its_tail_with_dated_prompts(
 
 def test_segments_are_tokenised_once(builder: PromptBuilder) -> None:
     splicer, prompts = (
-        Splicer(builder),
+        Splicer(builder.tokenizer),
         [
             ItemPrompt(before="<|im_start|>system\nToday: ", after=f"<|im_end|>{i}")
             for i in range(5)

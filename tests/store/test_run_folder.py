@@ -21,7 +21,7 @@ from pipeline.core.progress import Reporter
 from pipeline.plan import make_plan
 from pipeline.report import write_report
 from pipeline.settings.schema import SweepSpec
-from pipeline.store import places
+from pipeline.store import PromptReport, PromptTokens, places
 from pipeline.store.places import Place, Remote
 from pipeline.store.run_folder import Run
 
@@ -123,6 +123,17 @@ KINDS = ("path", "file", "memory")
 cannot read by itself."""
 
 
+REPORT = PromptReport(
+    label_token_ids={"mmlu.zero_shot": {" A": 1}},
+    max_model_len=9,
+    tokens=PromptTokens(prompt=8, tree=4, blocks={16: 8, 32: 8}, output=1),
+    rendered_in_full=["mmlu.zero_shot"],
+    tokenised_whole=0,
+    template_hash="abc",
+    template_dates=[],
+)
+
+
 def place_of(kind: str, tmp_path: Path) -> Place:
     urls = {"file": f"file://{tmp_path}/a [run]", "memory": f"memory://{uuid.uuid4()}/a [run]"}
     return places.place(urls[kind]) if kind in urls else tmp_path / "a [run]"
@@ -150,13 +161,13 @@ def test_a_plan_is_read_back_as_it_was_written(folder: Place) -> None:
     with run.locked():
         assert not run.claim({"a": 1})
         run.write_plan(
-            {"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": 2}, tables
+            {"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": REPORT}, tables
         )
     again = Run.open(folder)
     assert again.claim({"a": 1})
     with pytest.raises(StoreError, match="a: was 1, now 2"):
         again.claim({"a": 2})
-    assert again.prompts() == {"m": 2}
+    assert again.prompts() == {"m": REPORT}
     assert again.shard_sizes() == {0: 2, 1: 1}
     assert all(again.plan_table(name).equals(table) for name, table in tables.items())
     assert again.requests().select("item_id", "variant").collect().rows() == [
