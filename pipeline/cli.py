@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 ABOUT = """
 Does a hidden detail of the prompt, today's date above all, change a model's benchmark score?
 
-A [b]sweep[/b] file names models, tasks and dates. A [b]run[/b] is a folder with what came of it. Try:
+A [b]sweep[/b] file names models, tasks and dates. A [b]run[/b] is a folder with what came of it.
+Try:
 
   datesweep run configs/sweeps/demo.toml       plan, generate, score, analyse, report
 

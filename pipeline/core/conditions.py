@@ -1,5 +1,4 @@
-"""What may be varied beside the date: where the date stands, what else the system message says,
-where the user is.
+"""What may be varied beside the date: its placement, the wording around it, the user's location.
 
 Names are values of a sweep's `[conditions]`, and of columns of every table. Add one by adding a
 line.
@@ -10,8 +9,8 @@ PLACEMENTS: dict[str, str] = {
     "system_end": "last line of the system message",
     "user_start": "first line of the user's turn",
     "user_end": "last line of the user's turn",
-    "template": "the chat template's own date: `native` mode; the official template, with the swept "
-    "date in its slot",
+    "template": "the chat template's own date: `native` mode; the official template, with the "
+    "swept date in its slot",
 }
 """Name -> where the date stands. The first four are `paper` mode: the paper's text inside the
 model's special tokens, and no other date."""

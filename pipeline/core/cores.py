@@ -1,9 +1,8 @@
-"""How many CPU cores and how much memory this process may use: what its affinity and its control
-groups leave of the machine.
-"""
+"""CPU cores and memory that a process's affinity and control groups leave it of the machine."""
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _UNLIMITED = 1 << 60
@@ -25,27 +24,21 @@ def limits(root: Path, own: str) -> tuple[float | None, int | None]:
         root: where control groups are mounted, /sys/fs/cgroup.
         own: the text of /proc/self/cgroup. Of a group and all above it, the smallest limit counts.
     """
-    cpus: list[float] = []
-    memory: list[int] = []
+    groups = list(_groups(root, own))
+    cpus = [cores for group in groups for cores in _cpu_limit(group)]
+    files = [group / name for group in groups for name in ("memory.max", "memory.limit_in_bytes")]
+    memory = [limit for file in files for limit in _number(file) if limit < _UNLIMITED]
+    return min(cpus, default=None), min(memory, default=None)
+
+
+def _groups(root: Path, own: str) -> Iterator[Path]:
+    """Folders of the groups of a process and of all above them."""
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
-        top = (
-            root / controllers if controllers else root
-        )  # version 1 has a tree for each controller, version 2 one without a name
-        here = top / path.strip("/")
-        for folder in [
-            here,
-            *(parent for parent in here.parents if parent == top or top in parent.parents),
-        ]:
-            cpus += _cpu_limit(folder)
-            memory += [
-                limit
-                for name in ("memory.max", "memory.limit_in_bytes")
-                for limit in _number(folder / name)
-            ]
-    return min(cpus, default=None), min(
-        (limit for limit in memory if limit < _UNLIMITED), default=None
-    )
+        # Version 1 has a tree for each controller, version 2 one without a name.
+        top = root / controllers
+        group = top / path.strip("/")
+        yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
 
 
 def _cpu_limit(folder: Path) -> list[float]:
@@ -65,6 +58,6 @@ def _number(file: Path) -> list[int]:
 
 
 def usable_cores(cpu_limit: float | None) -> float:
-    """CPU cores that this process may use: what its affinity leaves, and its control groups allow."""
+    """CPU cores that this process's affinity leaves, and its control groups allow."""
     free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(free, cpu_limit) if cpu_limit is not None else free

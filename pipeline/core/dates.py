@@ -3,30 +3,20 @@
 import datetime
 from calendar import isleap
 from collections.abc import Callable
+from typing import Literal
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+LeapDay = Literal["skip", "keep"]
+
+_NAMES = "January February March April May June July August September October November December"
+MONTHS = _NAMES.split()
 """English names, spelled out here because strftime's %B follows the locale of the process."""
 
 DATE_FORMATS: dict[str, Callable[[datetime.date], str]] = {
     # Zero-padded on purpose: then every date of a year has the same number of tokens in the paper's
     # tokenizers.
     "iso": lambda d: d.isoformat(),  # 2024-03-05
-    "day_month_year": lambda d: (
-        f"{d.day:02d} {MONTHS[d.month - 1][:3]} {d.year}"
-    ),  # 05 Mar 2024, Llama 3's own
+    # 05 Mar 2024, Llama 3's own
+    "day_month_year": lambda d: f"{d.day:02d} {MONTHS[d.month - 1][:3]} {d.year}",
     "month_day_year": lambda d: f"{MONTHS[d.month - 1]} {d.day:02d}, {d.year}",  # March 05, 2024
     "slashes": lambda d: f"{d.day:02d}/{d.month:02d}/{d.year}",  # 05/03/2024
 }
@@ -34,7 +24,7 @@ DATE_FORMATS: dict[str, Callable[[datetime.date], str]] = {
 
 
 def calendar(
-    first: datetime.date, last: datetime.date, step: int = 1, leap_day: str = "skip"
+    first: datetime.date, last: datetime.date, step: int = 1, leap_day: LeapDay = "skip"
 ) -> list[datetime.date]:
     """Dates from `first` to `last`, both included, every `step` days.
 
@@ -47,16 +37,11 @@ def calendar(
 
 
 def skipped_leap_days(
-    first: datetime.date, last: datetime.date, leap_day: str
+    first: datetime.date, last: datetime.date, leap_day: LeapDay
 ) -> list[datetime.date]:
-    """The February 29ths between `first` and `last` that `leap_day="skip"` leaves out of a
-    calendar.
-    """
-    return (
-        []
-        if leap_day == "keep"
-        else [d for d in calendar(first, last, leap_day="keep") if is_leap_day(d)]
-    )
+    """The February 29ths between `first` and `last` that a calendar leaves out."""
+    days = calendar(first, last, leap_day="keep") if leap_day == "skip" else []
+    return [d for d in days if is_leap_day(d)]
 
 
 def is_leap_day(day: datetime.date) -> bool:
@@ -69,12 +54,12 @@ def in_years(days: list[datetime.date], years: list[int]) -> list[datetime.date]
 
     February 29 only where the year has one.
     """
-    wanted = {(d.month, d.day) for d in days}
+    months_and_days = sorted({(d.month, d.day) for d in days})
     return [
-        datetime.date(y, *day)
-        for y in sorted(set(years))
-        for day in sorted(wanted)
-        if day != (2, 29) or isleap(y)
+        datetime.date(year, month, day)
+        for year in sorted(set(years))
+        for month, day in months_and_days
+        if (month, day) != (2, 29) or isleap(year)
     ]
 
 

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Sequence
 
 
 class PipelineError(Exception):
-    """Base of all errors meant for the user.
-
-    The message says what was given, what is allowed and where to fix it.
-    """
+    """Base of all errors meant for the user: what was given, what is allowed, where to fix it."""
 
     exit_code = 2
 
@@ -28,9 +25,7 @@ class DataError(PipelineError):
 
 
 class PromptError(PipelineError):
-    """A prompt that would not carry its date, would be truncated, or whose answer labels are not
-    single tokens.
-    """
+    """A prompt without its date, too long, or whose answer labels are not single tokens."""
 
 
 class EngineError(PipelineError):
@@ -38,15 +33,11 @@ class EngineError(PipelineError):
 
 
 class StoreError(PipelineError):
-    """A run folder that belongs to other settings, is in use, or is not complete enough for the
-    stage.
-    """
+    """A run folder of other settings, in use, or not complete enough for the stage."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the allowed name closest to `name`, or an empty string when none
-    is close.
-    """
+    """` (did you mean 'x'?)` for the closest allowed name; empty when none is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

@@ -1,6 +1,4 @@
-"""One clean progress display for every stage: a live line on a terminal, a plain line now and then
-in a log.
-"""
+"""One progress display for every stage: a live line on a terminal, a line now and then in a log."""
 
 import contextlib
 import time
@@ -27,10 +25,7 @@ class Reporter:
     """Says what is going on, on the terminal or in a log."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """`console` is where to write.
-
-        Standard error by default, so that standard output stays clean for results.
-        """
+        # Standard error by default, so that standard output stays clean for results.
         self.console = console or Console(stderr=True)
 
     def say(self, text: str) -> None:
@@ -54,19 +49,19 @@ class Reporter:
         Afterwards, one line that says how long it took.
         """
         started = time.monotonic()
-        if self.console.is_terminal:
-            with _progress(self.console) as progress:
-                live = _Live(progress, name, total)
-                yield live
-            detail = live.detail
-        else:
-            log = _Log(self, name, total, unit)
-            yield log
-            detail = log.detail
-        seconds = time.monotonic() - started
-        self.say(
-            f"{name}: {total:,} {unit} in {duration(seconds)}{'; ' + detail if detail else ''}"
-        )
+        with contextlib.ExitStack() as stack:
+            shown: _Live | _Log
+            if self.console.is_terminal:
+                shown = _Live(stack.enter_context(_progress(self.console)), name, total)
+            else:
+                shown = _Log(self, name, total, unit)
+            yield shown
+        took = f"{name}: {total:,} {unit} in {duration(time.monotonic() - started)}"
+        self.say(_detailed(took, shown.detail))
+
+
+def _detailed(text: str, detail: str) -> str:
+    return f"{text}; {detail}" if detail else text
 
 
 def duration(seconds: float) -> str:
@@ -81,14 +76,15 @@ def duration(seconds: float) -> str:
 
 def _progress(console: Console) -> Progress:
     # Made to fit 80 columns with counts in the millions.
-    columns = (
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=6),
         TextColumn("{task.fields[count]}"),
-    )
-    times = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
-    return Progress(
-        *columns, *times, TextColumn("[dim]{task.fields[detail]}"), console=console, transient=True
+        TextColumn("ETA"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("[dim]{task.fields[detail]}"),
+        console=console,
+        transient=True,
     )
 
 
@@ -100,17 +96,13 @@ class _Live:
 
     def update(self, done: int, detail: str = "") -> None:
         self.detail = detail or self.detail
-        self.progress.update(
-            self.task, completed=done, detail=self.detail, count=f"{done:,}/{self.total:,}"
-        )
+        count = f"{done:,}/{self.total:,}"
+        self.progress.update(self.task, completed=done, detail=self.detail, count=count)
 
 
 class _Log:
     def __init__(self, reporter: Reporter, name: str, total: int, unit: str) -> None:
-        self.reporter = reporter
-        self.name = name
-        self.total = total
-        self.unit = unit
+        self.reporter, self.name, self.total, self.unit = reporter, name, total, unit
         self.detail = ""
         self.started = self.printed = time.monotonic()
         self.first: int | None = None
@@ -124,7 +116,5 @@ class _Log:
         self.printed = now
         rate = (done - self.first) / (now - self.started)
         eta = f", ETA {duration((self.total - done) / rate)}" if rate > 0 else ""
-        self.reporter.say(
-            f"{self.name}: {done:,} of {self.total:,} "
-            f"{self.unit}{eta}{'; ' + self.detail if self.detail else ''}"
-        )
+        line = f"{self.name}: {done:,} of {self.total:,} {self.unit}{eta}"
+        self.reporter.say(_detailed(line, self.detail))

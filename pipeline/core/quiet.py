@@ -9,28 +9,21 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def output_to(log: Path) -> Iterator[None]:
-    """While inside, everything this process writes to its standard output and error, native code
-    included, goes to the end of `log`.
-    """
+    """While inside, standard output and error go to the end of `log`, native code's included."""
     _flush()
     saved = {number: os.dup(number) for number in (1, 2)}
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        for number in saved:
-            os.dup2(target, number)
+        redirect_output(log)
         yield
     finally:
         _flush()
         for number, original in saved.items():
             os.dup2(original, number)
             os.close(original)
-        os.close(target)
 
 
 def redirect_output(log: Path) -> None:
-    """Send everything this process writes from now on to the end of `log`: for a worker that has no
-    terminal.
-    """
+    """Send standard output and error to the end of `log` for good: a worker has no terminal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(target, 1)

@@ -1,5 +1,4 @@
-"""Discover plug-ins: every module of a package that defines one object of a kind is an entry, named
-after its file.
+"""Plug-ins: every module of a package that defines one object of a kind, named after its file.
 
 Names come from the file list alone, so settings can be checked without importing a task's or
 metric's dependencies.
@@ -13,9 +12,7 @@ from pipeline.core.errors import ConfigError, nearest
 
 
 def names(package: str) -> list[str]:
-    """Sorted names of the plug-ins in `pipeline/<package>`: the stems of its files, without
-    importing any.
-    """
+    """Sorted names of the plug-ins in `pipeline/<package>`, without importing any."""
     folder = Path(__file__).parents[1] / package
     return sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
 
@@ -28,8 +25,8 @@ def module(package: str, name: str) -> ModuleType:
     """
     known = names(package)
     if name not in known:
+        hint = nearest(name, known)
         raise ConfigError(
-            f"no entry {name!r} in pipeline/{package}{nearest(name, known)}; there are: "
-            f"{', '.join(known)}"
+            f"no entry {name!r} in pipeline/{package}{hint}; there are: {', '.join(known)}"
         )
     return importlib.import_module(f"pipeline.{package}.{name}")

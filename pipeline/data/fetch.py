@@ -1,6 +1,4 @@
-"""Everything a sweep reads, brought to this machine once, so that its stages can run where there is
-no network.
-"""
+"""Everything a sweep reads, brought to this machine once, for stages that have no network."""
 
 import contextlib
 import os
@@ -8,9 +6,9 @@ import socket
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +17,8 @@ from pipeline import tasks
 from pipeline.core import cache
 from pipeline.core.errors import DataError, PipelineError
 from pipeline.core.progress import Reporter
-from pipeline.data import checkpoints, rows as sources
+from pipeline.data import checkpoints
+from pipeline.data.rows import first_available, origin, pinned, rows, to_fetch
 from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.tasks import Source
 
@@ -29,15 +28,15 @@ ANSWER_WITHIN_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """One model or one split of a data set that a sweep reads."""
+    """One model or one split of a data set that a sweep reads; all in words."""
 
     name: str
-    version: str
-    """Its commit on the Hub; empty for what does not come from there."""
+    commit: str
+    """On the Hub; empty for what does not come from there."""
     size: str
-    """In words: rows of data, bytes of a model."""
-    place: str
-    """Where it is read from, in words."""
+    """Rows of data, bytes of a model."""
+    origin: str
+    """Where it is read from."""
 
 
 def fetch(spec: SweepSpec, reporter: Reporter) -> Table:
@@ -49,27 +48,24 @@ def fetch(spec: SweepSpec, reporter: Reporter) -> Table:
     Raises:
         DataError: some of it cannot be had; the message names each with its reason.
     """
-    found, faults = [], []
-    for candidates in _data(spec):
+    wanted: list[Callable[[], Fetched]] = [
+        *(partial(_fetch_data, sources, spec.data_root, reporter) for sources in _data(spec)),
+        *(partial(_fetch_model, model, reporter) for model in spec.models),
+    ]
+    fetched, faults = [], []
+    for one in wanted:
         try:
-            found.append(_fetch_data(candidates, spec.data_root, reporter))
-        except PipelineError as error:
-            faults.append(str(error))
-    for model in spec.models:
-        try:
-            found.append(_fetch_model(model, reporter))
+            fetched.append(one())
         except PipelineError as error:
             faults.append(str(error))
     if faults:
-        raise DataError(
-            "\n".join(["not everything could be fetched; what could is kept:", *faults])
-        )
-    return _table(spec, found)
+        lines = ["not everything could be fetched; what could is kept:", *faults]
+        raise DataError("\n".join(lines))
+    return _table(spec, fetched)
 
 
 def check_present(spec: SweepSpec, *, data: bool = True, weights: bool = True) -> None:
-    """Nothing, where `spec` has all it needs on this machine, or the Hub answers so that the rest
-    can be fetched on the way.
+    """Nothing, where all that `spec` needs is here, or the Hub answers so that it can be fetched.
 
     A stage after planning reads no `data`, and planning reads no `weights`, only what else belongs
     to a model.
@@ -82,101 +78,69 @@ def check_present(spec: SweepSpec, *, data: bool = True, weights: bool = True) -
         DataError: something is missing and the Hub does not answer; the message lists all that is
             missing.
     """
-    read = _data(spec) if data else []
-    wanted = [
-        missing for candidates in read if (missing := sources.to_fetch(candidates, spec.data_root))
-    ]
-    lacking = [f"data {s.dataset}, configuration {s.config}, split {s.split}" for s in wanted]
-    absent = [
+    splits = [to_fetch(sources, spec.data_root) for sources in _data(spec)] if data else []
+    models = [
         m for m in spec.models if not checkpoints.is_here(m, weights=weights and _needs_weights(m))
     ]
-    lacking += [f"model {m.name}: {m.weights.hub}" for m in absent]
+    lacking = [
+        *(f"data {s.dataset}, configuration {s.config}, split {s.split}" for s in splits if s),
+        *(f"model {m.name}: {m.weights.hub}" for m in models),
+    ]
     if lacking and (reason := offline()):
-        raise DataError(
-            "\n".join(
-                [
-                    f"{reason}, and this machine lacks:",
-                    *(f"  {line}" for line in lacking),
-                    _way_out(spec),
-                ]
-            )
-        )
+        lines = [f"  {line}" for line in lacking]
+        raise DataError("\n".join([f"{reason}, and this machine lacks:", *lines, _way_out(spec)]))
 
 
 def _data(spec: SweepSpec) -> list[tuple[Source, ...]]:
-    """What the tasks of `spec` read: for each data set, the sources of which the first that exists
-    is taken.
-    """
-    found: dict[tuple[Source, ...], None] = {}
-    for wanted in spec.tasks:
-        task = tasks.get(wanted.name, wanted.style)
-        found[(task.source,)] = None
-        if task.num_shots:
-            found[task.example_sources] = None
-    return list(found)
+    """For each data set of the tasks, the sources of which the first that exists is taken."""
+    styled = [tasks.get(task.name, task.style) for task in spec.tasks]
+    pairs = [((t.source,), t.example_sources if t.num_shots else ()) for t in styled]
+    return list(dict.fromkeys(sources for pair in pairs for sources in pair if sources))
 
 
 def _needs_weights(model: ModelSpec) -> bool:
     return model.backend != "simulated"
 
 
-def _fetch_data(candidates: Sequence[Source], data_root: str | None, reporter: Reporter) -> Fetched:
-    names = " or ".join(f"{s.dataset} ({s.config}, {s.split})" for s in candidates)
-    with reporter.waiting(
-        f"{'fetching' if sources.to_fetch(candidates, data_root) else 'reading'} {names}"
-    ):
-        source = sources.first_available(candidates, data_root)
-        num_rows = sum(1 for _ in sources.rows(source, data_root))
-    place = sources.origin(source, data_root)
-    pin = sources.pinned(source) if place.startswith("Hub") else None
-    reporter.say(f"{source.dataset} ({source.config}, {source.split}): {num_rows:,} rows, {place}")
+def _fetch_data(sources: Sequence[Source], data_root: str | None, reporter: Reporter) -> Fetched:
+    names = " or ".join(f"{s.dataset} ({s.config}, {s.split})" for s in sources)
+    verb = "fetching" if to_fetch(sources, data_root) else "reading"
+    with reporter.waiting(f"{verb} {names}"):
+        source = first_available(sources, data_root)
+        num_rows = sum(1 for _ in rows(source, data_root))
+    where = origin(source, data_root)
+    pin = pinned(source) if where.startswith("Hub") else None
+    reporter.say(f"{source.dataset} ({source.config}, {source.split}): {num_rows:,} rows, {where}")
     return Fetched(
         name=f"{source.dataset}, {source.config}, {source.split}",
-        version=pin.commit if pin else "",
+        commit=pin.commit if pin else "",
         size=f"{num_rows:,} rows",
-        place="Hub, in the datesweep cache" if pin else place,
+        origin="Hub, in the datesweep cache" if pin else where,
     )
 
 
 def _fetch_model(model: ModelSpec, reporter: Reporter) -> Fetched:
     folder = checkpoints.folder(model, reporter.say, weights=_needs_weights(model))
-    weights = model.weights
-    commit = folder.name if weights.hub else ""
-    place = (
-        "Hub, in the Hub cache"
-        if weights.hub
-        else f"package {weights.package}"
-        if weights.package
-        else "local folder"
-    )
-    size = _gigabytes(folder)
-    reporter.say(
-        f"model {model.name}: {size}, {weights.hub or place}{' at ' + commit if commit else ''}"
-    )
+    hub, package = model.weights.hub, model.weights.package
+    where = f"package {package}" if package else "local folder"
+    num_bytes = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+    size = f"{num_bytes / 1e9:.2f} GB"
+    from_hub = f"{hub} at {folder.name}"
+    reporter.say(f"model {model.name}: {size}, {from_hub if hub else where}")
     return Fetched(
-        name=f"model {model.name}" + (f", {weights.hub}" if weights.hub else ""),
-        version=commit,
+        name=f"model {model.name}, {hub}" if hub else f"model {model.name}",
+        commit=folder.name if hub else "",
         size=size,
-        place=place,
+        origin="Hub, in the Hub cache" if hub else where,
     )
 
 
-def _gigabytes(folder: Path) -> str:
-    return f"{sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 1e9:.2f} GB"
-
-
-def _table(spec: SweepSpec, found: list[Fetched]) -> Table:
-    table = Table(
-        "what, and its commit",
-        "size",
-        "place",
-        title=f"fetched for {escape(spec.name)}",
-        caption_justify="left",
-    )
-    for row in found:
-        table.add_row(
-            escape("\n".join(filter(None, (row.name, row.version)))), row.size, escape(row.place)
-        )
+def _table(spec: SweepSpec, fetched: list[Fetched]) -> Table:
+    title = f"fetched for {escape(spec.name)}"
+    table = Table("what, and its commit", "size", "place", title=title, caption_justify="left")
+    for row in fetched:
+        name = "\n".join(filter(None, (row.name, row.commit)))
+        table.add_row(escape(name), row.size, escape(row.origin))
     table.caption = escape(
         "Pin a model by writing its commit as `revision` under [weights] in its model file. "
         + _folders("For a machine without network")
@@ -196,22 +160,17 @@ def _folders(when: str) -> str:
 def _way_out(spec: SweepSpec) -> str:
     return (
         f"Run `datesweep fetch` with this sweep ({spec.name}) on a machine with network. "
-        + _folders("From there")
-        + " Or set data_root in the sweep, or DATESWEEP_DATA, to a local mirror of the data, "
-        "and weights.path in a model file to a folder."
+        f"{_folders('From there')} Or set data_root in the sweep, or DATESWEEP_DATA, to a local "
+        "mirror of the data, and weights.path in a model file to a folder."
     )
 
 
 def offline() -> str:
-    """Why the Hub cannot be asked, empty where it can: an environment variable says so, or no
-    connection is accepted in time.
-    """
+    """Why the Hub cannot be asked: a variable says so, or no answer in time; empty where it can."""
     from huggingface_hub import constants
 
-    if (
-        constants.is_offline_mode()
-        or os.environ.get("HF_DATASETS_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
-    ):
+    datasets_offline = os.environ.get("HF_DATASETS_OFFLINE", "").upper()
+    if constants.is_offline_mode() or datasets_offline in constants.ENV_VARS_TRUE_VALUES:
         return "HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set"
     host, port = _first_hop(constants.ENDPOINT)
     if _accepts(host, port):
@@ -220,9 +179,7 @@ def offline() -> str:
 
 
 def _first_hop(endpoint: str) -> tuple[str, int]:
-    """Host and port that a request to `endpoint` connects to: its own, or those of the proxy that
-    the environment names for it.
-    """
+    """Host and port that a request to `endpoint` connects to: its own, or those of its proxy."""
     url = urllib.parse.urlsplit(endpoint)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
@@ -232,10 +189,7 @@ def _first_hop(endpoint: str) -> tuple[str, int]:
 
 
 def _accepts(host: str, port: int) -> bool:
-    """Whether a connection is accepted in time.
-
-    In a thread, since looking up a name knows no time limit.
-    """
+    # In a thread, since looking up a name knows no time limit.
     answered = threading.Event()
 
     def connect() -> None:

