@@ -7,7 +7,7 @@ from pipeline.bench import Bench
 from pipeline.core.records import Request
 from pipeline.generate import Composer
 from pipeline.plan import stage as plan
-from pipeline.settings import ModelSpec, SimulatedSpec
+from pipeline.settings import ModelSpec
 from pipeline.store import Run
 
 
@@ -24,17 +24,16 @@ def no_model(bench: Bench, name: str, title: str) -> ModelSpec:
         name=name,
         title=title,
         licence="none",
-        backend="simulated",
+        backend="counting",
         weights=bench.model.weights,
         template=bench.model.template,
-        simulated=SimulatedSpec(counts_only=True),
     )
 
 
 def requests(composer: Composer, most: int, wanted: Callable[[Request], bool]) -> list[Request]:
     """The first `most` requests of the plan for which `wanted` holds, in plan order."""
     found: list[Request] = []
-    for position in range(composer.plan.height):
+    for position in range(composer.plan.requests.height):
         if len(found) == most:
             break
         if wanted(request := composer.request(position)):

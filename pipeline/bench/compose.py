@@ -9,7 +9,7 @@ import time
 from pipeline.bench import Bench, Figures, median, scratch
 from pipeline.core.records import Item, Variant
 from pipeline.generate import Composer
-from pipeline.plan import stage as plan
+from pipeline.plan import Benchmark, stage as plan
 from pipeline.store import Run
 
 ABOUT = "prompts per second on one core, spliced and in full"
@@ -24,7 +24,7 @@ def measure(bench: Bench) -> Figures:
         run = Run(folder / "run")
         plan.write(run, bench.spec, plan.gather(bench.spec, bench.reporter.say), bench.reporter.say)
         composer = Composer(run, bench.spec, bench.model)
-        rows = composer.plan
+        rows = composer.plan.requests
         pairs = list(zip(rows["item"].to_list(), rows["arm"].to_list(), strict=True))
         started = time.perf_counter()
         for position, (item, arm) in enumerate(pairs):
@@ -51,25 +51,26 @@ def _spliced(composer: Composer, pairs: list[tuple[int, int]]) -> float:
 
 
 def _in_full(composer: Composer, pairs: list[tuple[int, int]]) -> float:
-    chosen = [composer.row(*pair) for pair in itertools.islice(itertools.cycle(pairs), NUM_IN_FULL)]
+    chosen = [
+        composer.plan.named(*pair) for pair in itertools.islice(itertools.cycle(pairs), NUM_IN_FULL)
+    ]
     started = time.perf_counter()
-    for item, variant, benchmark in chosen:
-        _whole(composer, item, variant, benchmark)
+    for row in chosen:
+        _whole(composer, *row)
     return NUM_IN_FULL / (time.perf_counter() - started)
 
 
-def _whole(composer: Composer, item: Item, variant: Variant, benchmark: int) -> list[int]:
+def _whole(composer: Composer, benchmark: Benchmark, item: Item, variant: Variant) -> list[int]:
     """The ids of one prompt, rendered once and tokenised, as a pipeline without splicing would."""
-    asked = composer.benchmarks[benchmark]
-    text = composer.builder.text(asked.task, item, variant, asked.task.shots(item, asked.examples))
-    return composer.builder.tokenizer.encode(text)
+    builder, shots = composer.builder, benchmark.task.shots(item, benchmark.examples)
+    return builder.tokenizer.encode(builder.text(benchmark.task, item, variant, shots))
 
 
 def _compared(composer: Composer, pairs: list[tuple[int, int]]) -> int:
     step = max(1, len(pairs) // 500)
     for position in range(0, len(pairs), step):
         request, _ = composer.compose(position, *pairs[position])
-        if request.token_ids != _whole(composer, *composer.row(*pairs[position])):
+        if request.token_ids != _whole(composer, *composer.plan.named(*pairs[position])):
             raise AssertionError(
                 "spliced ids differ from those of the whole prompt at position "
                 f"{position}; please report this"

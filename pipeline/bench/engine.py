@@ -26,14 +26,12 @@ CANDIDATES: dict[str, dict[str, list[Any]]] = {
         "max_num_seqs": [16, 32, 128],
         "max_num_batched_tokens": [1024, 4096],
         "window": [64, 256],
-        "prefix_hash": ["xxhash"],
     },
     "gpu": {
         "block_size": [32, 64],
         "max_num_seqs": [256, 512, 2048],
         "max_num_batched_tokens": [8192, 32768],
         "window": [1024, 4096],
-        "prefix_hash": ["xxhash"],
     },
 }
 """Values to try beside the defaults of `engine.resolve`, one setting at a time, the others at their

@@ -7,13 +7,13 @@ from pipeline.cluster.placement import (
     Layout as Layout,
     Node as Node,
     Resources as Resources,
-    Room as Room,
     layout as layout,
 )
-from pipeline.cluster.session import (
+from pipeline.cluster.ray_session import (
     OBJECT_STORE_BYTES as OBJECT_STORE_BYTES,
+    actor as actor,
     nodes as nodes,
+    own_node as own_node,
     session as session,
-    task as task,
     worker_deaths as worker_deaths,
 )

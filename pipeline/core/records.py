@@ -28,6 +28,9 @@ Status = Literal["scored", "no_answer", "failed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 """In the order of their columns in tables."""
 
+FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
+"""Why an output ends, as vLLM says it; all but the first two are rare."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
@@ -154,8 +157,7 @@ class Output:
     label_logprobs: list[float]
     """(num_labels,) natural-log probabilities over the whole vocabulary, raw, in the order of the
     request's label tokens."""
-    finish_reason: str
-    """`stop` or `length`."""
+    finish_reason: FinishReason
     num_prompt_tokens: int
     num_cached_tokens: int
     """Prompt tokens whose keys and values came from the prefix cache."""
@@ -182,7 +184,7 @@ class Completion:
     """16 hexadecimal digits naming the output, equal for equal outputs (`frames.output_id`)."""
     text: str
     label_logprobs: list[float]
-    finish_reason: str
+    finish_reason: FinishReason
     num_prompt_tokens: int
     num_output_tokens: int
 

@@ -99,7 +99,7 @@ def _data(spec: SweepSpec) -> list[tuple[Source, ...]]:
 
 
 def _needs_weights(model: ModelSpec) -> bool:
-    return model.backend != "simulated"
+    return model.backend == "vllm"
 
 
 def _fetch_data(sources: Sequence[Source], data_root: str | None, reporter: Reporter) -> Fetched:

@@ -1,5 +1,6 @@
-"""An engine that computes nothing: it plants a date effect, or none, for tests, dry runs and power
-analysis. Its runs say so.
+"""An engine that plants a date effect, or none, for tests, dry runs and power analysis.
+
+No model is involved, and its runs say so.
 """
 
 import datetime
@@ -25,16 +26,14 @@ class Pretended:
 
 
 class SimulatedEngine:
-    """Answers rightly or wrongly by hashes and a planted date effect; no model is involved."""
+    """Answers rightly or wrongly by hashes and a planted date effect."""
 
-    def __init__(self, spec: SimulatedSpec, asked: Callable[[int], Pretended]) -> None:
-        """`asked` tells which item and date a position of the plan stands for."""
-        self.spec, self.asked = spec, asked
+    def __init__(self, spec: SimulatedSpec, pretended: Callable[[int], Pretended]) -> None:
+        """`pretended` tells which item and date a position of the plan stands for."""
+        self.spec, self.pretended = spec, pretended
 
     def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        """Outputs in an order other than that of the requests, so that whoever relies on order is
-        found out.
-        """
+        """Outputs in another order than their requests: what relies on order is found out."""
         window: list[Request] = []
         for request in requests:
             window.append(request)
@@ -45,12 +44,8 @@ class SimulatedEngine:
 
     def facts(self) -> dict[str, Any]:
         """What is pretended."""
-        return {
-            "backend": "simulated",
-            "settings": self.spec.model_dump(mode="json"),
-            "versions": {},
-            "hardware": {},
-        }
+        settings = self.spec.model_dump(mode="json")
+        return {"backend": "simulated", "settings": settings, "versions": {}, "hardware": {}}
 
     def is_right(self, item: Item, date: datetime.date | None) -> bool:
         """Whether `item` is answered rightly under `date`.
@@ -66,56 +61,30 @@ class SimulatedEngine:
         return _unit(f"{spec.seed}:{name}:{date}") < spec.accuracy + swing
 
     def _output(self, request: Request) -> Output:
-        asked = self.asked(request.position)
-        task, right = asked.task, self.is_right(asked.item, asked.date)
-        text = task.gold_output(asked.item) if right else "I do not know."
+        shown = self.pretended(request.position)
+        is_right = self.is_right(shown.item, shown.date)
+        text, logprobs = "", list[float]()
+        if request.label_token_ids:
+            logprobs = _logprobs(shown, is_right)
+        else:
+            text = shown.task.gold_output(shown.item) if is_right else "I do not know."
         return Output(
             position=request.position,
-            text="" if request.label_token_ids else text,
-            label_logprobs=self._logprobs(task, asked, right) if request.label_token_ids else [],
+            text=text,
+            label_logprobs=logprobs,
             finish_reason="stop",
             num_prompt_tokens=len(request.token_ids),
             num_cached_tokens=0,
             num_output_tokens=1,
         )
 
-    def _logprobs(self, task: tasks.Task, asked: Pretended, right: bool) -> list[float]:
-        labels = task.labels(asked.item)
-        gold = [label.strip() for label in labels].index(asked.item.target)
-        chosen = gold if right else (gold + 1) % len(labels)
-        return [
-            math.log(0.6 if i == chosen else 0.3 / (len(labels) - 1)) for i in range(len(labels))
-        ]
 
-
-class CountingEngine:
-    """Gives every request one of a few fixed outputs, to measure everything around an engine and
-    nothing else.
-    """
-
-    def __init__(self) -> None:
-        """Make the outputs: log-probabilities of labels that differ a little, so that outputs of an
-        item differ between dates.
-        """
-        self.logprobs = [[-0.5 - i / 64, -1.5, -2.5, -3.0 + i / 64] for i in range(64)]
-
-    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        """An output for each request, at once."""
-        for request in requests:
-            chosen = self.logprobs[request.position * 31 % 64]
-            yield Output(
-                position=request.position,
-                text="",
-                label_logprobs=chosen[: len(request.label_token_ids)],
-                finish_reason="length",
-                num_prompt_tokens=len(request.token_ids),
-                num_cached_tokens=0,
-                num_output_tokens=1,
-            )
-
-    def facts(self) -> dict[str, Any]:
-        """That nothing is computed."""
-        return {"backend": "counting", "settings": {}, "versions": {}, "hardware": {}}
+def _logprobs(shown: Pretended, is_right: bool) -> list[float]:
+    labels = shown.task.labels(shown.item)
+    gold = [label.strip() for label in labels].index(shown.item.target)
+    chosen = gold if is_right else (gold + 1) % len(labels)
+    others = math.log(0.3 / (len(labels) - 1))
+    return [math.log(0.6) if i == chosen else others for i in range(len(labels))]
 
 
 def _unit(name: str) -> float:

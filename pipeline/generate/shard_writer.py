@@ -3,7 +3,9 @@
 Outputs come in any order; a shard is written when its last one is in.
 """
 
+import dataclasses
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +13,7 @@ import polars as pl
 
 from pipeline.core import tables
 from pipeline.core.records import Completion, Output
-from pipeline.generate.requests import Composer, PlannedShard
+from pipeline.generate.loaded_plan import LoadedPlan, PlannedShard
 from pipeline.store import Run, write_json, write_parquet
 
 
@@ -24,6 +26,12 @@ class Tally:
     cached_tokens: int = 0
     output_tokens: int = 0
 
+    @classmethod
+    def sum(cls, tallies: Iterable["Tally"]) -> "Tally":
+        """Several together."""
+        rows = [dataclasses.astuple(tally) for tally in tallies]
+        return cls(*(sum(column) for column in zip(*rows, strict=True)))
+
     def add(self, output: Output) -> None:
         """Count one output."""
         self.requests += 1
@@ -32,98 +40,10 @@ class Tally:
         self.output_tokens += output.num_output_tokens
 
     def text(self, seconds: float) -> str:
-        """Tokens per second, prompt and output together, and the share of prompt tokens that came
-        from the cache; for people.
-        """
+        """Tokens per second, prompt and output together, and the cached share; for people."""
         rate = (self.prompt_tokens + self.output_tokens) / max(seconds, 1e-9)
-        return (
-            f"{rate:,.0f} tokens/s, "
-            f"{100 * self.cached_tokens / max(self.prompt_tokens, 1):.0f}% from cache"
-        )
-
-
-class ShardWriter:
-    """Collects outputs and writes each shard when it is whole, in plan order, so that the order of
-    work leaves no trace.
-    """
-
-    def __init__(self, run: Run, composer: Composer) -> None:
-        """`composer` knows the plan."""
-        self.run, self.composer = run, composer
-        self.asked, self.arms = run.plan_table("asked"), run.plan_table("arms")
-        self.open_shards: list[_OpenShard] = []
-        self.written = time.monotonic()
-        """When the last shard was written. Shards overlap in the engine; spans between writes add
-        up to the replica's time."""
-
-    def open(self, shard: PlannedShard) -> None:
-        """Expect the outputs of `shard`."""
-        self.open_shards.append(_OpenShard(shard))
-
-    def add(self, output: Output) -> None:
-        """Take one output, and write its shard if it was the last."""
-        shard = next(
-            s for s in self.open_shards if 0 <= output.position - s.planned.start < len(s.outputs)
-        )
-        shard.outputs[output.position - shard.planned.start] = output
-        shard.num_missing -= 1
-        if not shard.num_missing:
-            self.open_shards.remove(shard)
-            self._write(shard.planned, [one for one in shard.outputs if one is not None])
-
-    def _write(self, planned: PlannedShard, outputs: list[Output]) -> None:
-        model, tally = self.composer.model.name, Tally()
-        for output in outputs:
-            tally.add(output)
-        now = time.monotonic()
-        figures = {name: getattr(tally, name) for name in Tally.__slots__} | {
-            "replica_s": round(now - self.written, 3)
-        }
-        self.written = now
-        write_json(
-            {"model": model, "shard": planned.number, **figures},
-            self.run.telemetry_path(model, planned.number),
-        )
-        write_parquet(
-            self._frame(planned, outputs), self.run.completion_path(model, planned.number)
-        )
-
-    def _frame(self, planned: PlannedShard, outputs: list[Output]) -> pl.DataFrame:
-        """The shard's completions, a row for each, in plan order."""
-        orders = self.composer.option_orders(planned.arms)
-        ids = [
-            tables.output_id(o.text, o.label_logprobs, order)
-            for o, order in zip(outputs, orders, strict=True)
-        ]
-        schema = tables.schema(Completion)
-        own = pl.DataFrame(
-            {
-                "prompt_hash": planned.prompt_hashes,
-                "output_id": ids,
-                "text": [o.text for o in outputs],
-                "label_logprobs": _lists([o.label_logprobs for o in outputs]),
-                "finish_reason": [o.finish_reason for o in outputs],
-                "num_prompt_tokens": [o.num_prompt_tokens for o in outputs],
-                "num_output_tokens": [o.num_output_tokens for o in outputs],
-            }
-        )
-        keys = pl.concat(
-            [self.asked[planned.items], self.arms[planned.arms], own], how="horizontal"
-        )
-        named = keys.with_columns(
-            model=pl.lit(self.composer.model.name), engine=pl.lit(self.composer.spec.engine.name)
-        )
-        return named.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
-
-
-def _lists(rows: list[list[float]]) -> pl.Series:
-    """A list column; where all rows have as many numbers, which they mostly do, made from one
-    array.
-    """
-    width = len(rows[0])
-    if not width or any(len(row) != width for row in rows):
-        return pl.Series(rows, dtype=pl.List(pl.Float64))
-    return pl.Series(np.array(rows, dtype=np.float64)).arr.to_list()
+        cached = 100 * self.cached_tokens / max(self.prompt_tokens, 1)
+        return f"{rate:,.0f} tokens/s, {cached:.0f}% from cache"
 
 
 class _OpenShard:
@@ -131,5 +51,87 @@ class _OpenShard:
 
     def __init__(self, planned: PlannedShard) -> None:
         self.planned = planned
+        self.prompt_hashes: list[str] = []
+        """In plan order, as prompts are composed."""
         self.outputs: list[Output | None] = [None] * len(planned.items)
         self.num_missing = len(planned.items)
+
+    def expects(self, position: int) -> bool:
+        return 0 <= position - self.planned.start < len(self.outputs)
+
+    def add(self, output: Output) -> None:
+        self.outputs[output.position - self.planned.start] = output
+        self.num_missing -= 1
+
+
+class ShardWriter:
+    """Writes each shard when it is whole, in plan order: the order of work leaves no trace."""
+
+    def __init__(self, run: Run, plan: LoadedPlan, model: str, engine: str) -> None:
+        """`model` and `engine` are the names in the key of what is written."""
+        self.run, self.plan, self.model, self.engine = run, plan, model, engine
+        self.open_shards: list[_OpenShard] = []
+        self.written = time.monotonic()
+        """When the last shard was written. Shards overlap in the engine; spans between writes add
+        up to the replica's time."""
+
+    def open(self, planned: PlannedShard) -> list[str]:
+        """The list that is to be filled with the prompts' hashes; outputs are expected from now."""
+        self.open_shards.append(_OpenShard(planned))
+        return self.open_shards[-1].prompt_hashes
+
+    def add(self, output: Output) -> None:
+        """Take one output, and write its shard if it was the last."""
+        shard = next(s for s in self.open_shards if s.expects(output.position))
+        shard.add(output)
+        if not shard.num_missing:
+            self.open_shards.remove(shard)
+            outputs = [output for output in shard.outputs if output is not None]
+            self._write_telemetry(shard.planned.number, outputs)
+            frame = self._frame(shard.planned, shard.prompt_hashes, outputs)
+            write_parquet(frame, self.run.completion_path(self.model, shard.planned.number))
+
+    def _write_telemetry(self, shard: int, outputs: list[Output]) -> None:
+        tally, now = Tally(), time.monotonic()
+        for output in outputs:
+            tally.add(output)
+        figures = {**dataclasses.asdict(tally), "replica_s": round(now - self.written, 3)}
+        self.written = now
+        write_json(
+            {"model": self.model, "shard": shard, **figures},
+            self.run.telemetry_path(self.model, shard),
+        )
+
+    def _frame(
+        self, planned: PlannedShard, prompt_hashes: list[str], outputs: list[Output]
+    ) -> pl.DataFrame:
+        """The shard's completions, a row for each, in plan order."""
+        orders = [self.plan.arms[arm].option_order for arm in planned.arms]
+        own = pl.DataFrame(
+            {
+                "prompt_hash": prompt_hashes,
+                "output_id": [
+                    tables.output_id(o.text, o.label_logprobs, order)
+                    for o, order in zip(outputs, orders, strict=True)
+                ],
+                "text": [o.text for o in outputs],
+                "label_logprobs": _lists([o.label_logprobs for o in outputs]),
+                "finish_reason": [o.finish_reason for o in outputs],
+                "num_prompt_tokens": [o.num_prompt_tokens for o in outputs],
+                "num_output_tokens": [o.num_output_tokens for o in outputs],
+            }
+        )
+        keys = [self.plan.asked[planned.items], self.plan.arm_names[planned.arms]]
+        frame = pl.concat([*keys, own], how="horizontal").with_columns(
+            model=pl.lit(self.model), engine=pl.lit(self.engine)
+        )
+        schema = tables.schema(Completion)
+        return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+def _lists(rows: list[list[float]]) -> pl.Series:
+    """A list column; where all rows have as many numbers, as mostly, made from one array."""
+    width = len(rows[0])
+    if not width or any(len(row) != width for row in rows):
+        return pl.Series(rows, dtype=pl.List(pl.Float64))
+    return pl.Series(np.array(rows, dtype=np.float64)).arr.to_list()

@@ -52,7 +52,7 @@ def provenance_of(run: Run, spec: SweepSpec) -> Provenance:
     return Provenance(
         title=spec.title or spec.name,
         description=spec.description,
-        is_simulated=any(m.backend == "simulated" for m in spec.models),
+        is_simulated=any(m.backend != "vllm" for m in spec.models),
         narrowing=spec.narrowing,
         sections={name: rows for name, rows in sections.items() if rows},
     )

@@ -49,6 +49,8 @@ LocationName = Annotated[str, _one_of("location", list(conditions.LOCATIONS))]
 MetricName = Annotated[str, _one_of("metric", registry.names("metrics"))]
 StyleName = Annotated[str, _one_of("style", ["zero_shot", "five_shot", "cot"])]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Device = Literal["cpu", "gpu"]
+Backend = Literal["vllm", "simulated", "counting"]
 
 
 class Spec(BaseModel):
@@ -133,17 +135,13 @@ class EngineSpec(Spec):
     where runs are to be joined."""
     dtype: Dtype = "auto"
     """Precision of the weights and the computation, instead of the model file's."""
-    device: Literal["auto", "cpu", "gpu"] = "auto"
+    device: Device | Auto = "auto"
     replicas: Positive | Auto = "auto"
     """Engines side by side; `auto` is GPUs / tensor-parallel size, node by node, and one a node on
     CPU."""
     threads: Positive | Auto = "auto"
     """CPU cores of one replica, for each tensor-parallel rank on CPU; `auto` gives the most that
     fits on the nodes."""
-    scoring_cpus: NotNegative | Auto = "auto"
-    """Cores kept from the engines, on which texts and programs are scored while generation runs;
-    `auto` is a quarter of each node's where engines run on GPU, and none on CPU, where a core does
-    more for the engine."""
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
     """The batch size: the largest number of requests that are computed together."""
@@ -151,8 +149,6 @@ class EngineSpec(Spec):
     window: Positive | Auto = "auto"
     """Requests given to the engine at a time: those computed together, and those that wait for a
     place."""
-    prefix_hash: Literal["auto", "sha256", "xxhash"] = "auto"
-    """How the prefix cache names its blocks."""
     kv_cache_gib: Positive = 2
     """Memory for keys and values on CPU, in whole GiB."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -231,9 +227,6 @@ class SimulatedSpec(Spec):
     """Share of items whose outcome is drawn anew for each date, whether or not there is an
     effect."""
     seed: NotNegative = 0
-    counts_only: bool = False
-    """Give every request one of a few fixed outputs: what is left to measure is everything around
-    an engine."""
 
 
 class ModelSpec(Spec):
@@ -242,7 +235,9 @@ class ModelSpec(Spec):
     name: Name
     title: str
     licence: str
-    backend: Literal["vllm", "simulated"] = "vllm"
+    backend: Backend = "vllm"
+    """What answers: vLLM, an engine that plants a date effect, or one that gives every request one
+    of a few fixed outputs, so that what is left to measure is everything around an engine."""
     weights: WeightsSpec
     dtype: Dtype = "auto"
     """`auto` is float32 on CPU, bfloat16 on GPU."""

@@ -1,43 +1,12 @@
-"""What Ray has, what fits into it, and that it is gone when a stage is over."""
-
-from pathlib import Path
+"""What fits into what Ray has."""
 
 import pytest
 from hypothesis import given, strategies as st
 
 from pipeline import cluster
-from pipeline.cluster import Layout, Node, Resources, Room
+from pipeline.cluster import Layout, Node, Resources
 from pipeline.core.errors import EngineError
 from pipeline.settings.schema import EngineSpec, ModelSpec, SweepSpec
-
-
-@pytest.mark.usefixtures("no_ray")
-def test_a_local_cluster_is_started_and_always_shut_down() -> None:
-    import ray
-
-    with cluster.session(None, num_cpus=1) as resources:
-        assert (resources.num_cpus, resources.num_gpus, len(resources.nodes)) == (1, 0, 1)
-        session = Path(ray._private.worker._global_node.get_session_dir_path())
-        assert session.is_dir()
-    assert not ray.is_initialized()
-    assert not session.exists(), "nothing stays in the temporary folder"
-    with pytest.raises(RuntimeError), cluster.session(None, num_cpus=1):
-        raise RuntimeError
-    assert not ray.is_initialized()
-
-
-def test_a_cluster_that_is_up_already_is_used_and_left_up(ray_session: Resources) -> None:
-    import ray
-
-    with cluster.session(None) as resources:
-        assert resources == ray_session
-    assert ray.is_initialized()
-
-
-@pytest.mark.usefixtures("no_ray")
-def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(EngineError, match="ray start --head"), cluster.session("127.0.0.1:1"):
-        pass
 
 
 def of(*nodes: tuple[int, int]) -> Resources:
@@ -137,79 +106,23 @@ def test_more_than_the_machines_have_is_refused(
         place(engine, model, resources)
 
 
-def aside(
-    scoring_cpus: object,
-    resources: Resources,
-    build: str = "gpu",
-    writes_text: bool = True,
-    **engine: object,
-) -> tuple[list[int], int]:
-    """Cores left to engines on each node, and cores kept for scoring."""
-    spec = SweepSpec.model_construct(
-        engine=EngineSpec.model_validate({"scoring_cpus": scoring_cpus, **engine})
-    )
-    left, kept = cluster.set_aside(spec, resources, build, writes_text=writes_text)
-    assert [node.num_gpus for node in left.nodes] == [node.num_gpus for node in resources.nodes]
-    assert all(
-        node.num_cpus + kept[node.node_id] == old.num_cpus
-        for node, old in zip(left.nodes, resources.nodes, strict=True)
-    )
-    return [node.num_cpus for node in left.nodes], sum(kept.values())
+def taken(resources: Resources, *needs: tuple[int, int]) -> list[str | None]:
+    """The node on which each process of (cores, GPUs) is started, one after another."""
+    nodes: list[str | None] = []
+    for cpus, gpus in needs:
+        nodes.append(resources.best_node(cpus, gpus))
+        if nodes[-1]:
+            resources = resources.without(nodes[-1], cpus, gpus)
+    return nodes
 
 
-@pytest.mark.parametrize(
-    ("scoring_cpus", "resources", "build", "expected"),
-    [
-        ("auto", CPU, "cpu", ([8], 0)),
-        ("auto", GPUS, "gpu", ([24], 8)),
-        ("auto", GPUS, "cpu", ([32], 0)),
-        ("auto", HEAD_AND_TWO, "gpu", ([3, 48, 48], 33)),
-        (0, GPUS, "gpu", ([32], 0)),
-        (1, of((2, 0)), "cpu", ([1], 1)),
-        (3, THREE_CPU, "cpu", ([4, 4, 5], 3)),
-        (7, THREE_CPU, "cpu", ([3, 3, 3], 7)),
-    ],
-)
-def test_cores_for_scoring_are_kept_from_engines(
-    scoring_cpus: object, resources: Resources, build: str, expected: tuple[list[int], int]
-) -> None:
-    assert aside(scoring_cpus, resources, build) == expected
-
-
-def test_engines_on_cpu_of_a_gpu_node_keep_all_cores() -> None:
-    assert aside("auto", GPUS, device="cpu") == ([32], 0)
-
-
-def test_labels_alone_need_no_cores_beside_the_engines() -> None:
-    assert aside("auto", GPUS, writes_text=False) == ([32], 0)
-    assert aside(4, GPUS, writes_text=False) == ([28], 4), "who asks for it gets it"
-
-
-def test_every_node_keeps_a_core_for_an_engine() -> None:
-    with pytest.raises(
-        EngineError, match=r"scoring_cpus: given 14; Ray has 16 CPU cores on 3 nodes.*at most 13"
-    ):
-        aside(14, THREE_CPU, "cpu")
-
-
-def test_room_is_taken_where_it_leaves_other_nodes_whole() -> None:
-    room = Room(of((8, 8), (8, 4)))
-    assert [room.take(1, gpus) for gpus in (2, 2, 8, 1)] == ["n1", "n1", "n0", None]
-    room.give("n1", 1, 2)
-    assert room.take(1, 2) == "n1"
+def test_gpus_are_taken_where_it_leaves_other_nodes_whole() -> None:
+    needs = [(1, gpus) for gpus in (2, 2, 8, 1)]
+    assert taken(of((8, 8), (8, 4)), *needs) == ["n1", "n1", "n0", None]
 
 
 def test_what_needs_no_gpu_goes_where_most_cores_are_free() -> None:
-    room = Room(of((4, 0), (8, 0)))
-    assert [room.take(3, 0) for _ in range(4)] == ["n1", "n1", "n0", None]
-
-
-def test_a_node_that_has_gone_has_no_room_and_gets_none_back() -> None:
-    room = Room(of((4, 0), (8, 0)))
-    room.take(8, 0)
-    room.keep_only({"n0"})
-    room.give("n1", 8, 0)
-    assert [room.take(4, 0), room.take(4, 0)] == ["n0", None]
+    assert taken(of((4, 0), (8, 0)), *[(3, 0)] * 4) == ["n1", "n1", "n0", None]
 
 
 @given(
@@ -221,7 +134,7 @@ def test_as_many_can_be_taken_as_are_said_to_fit(
     nodes: list[tuple[int, int]], cpus: int, gpus: int
 ) -> None:
     resources = of(*nodes)
-    room, taken = Room(resources), 0
-    while room.take(cpus, gpus):
-        taken += 1
-    assert taken == resources.fitting(cpus, gpus)
+    fitting = resources.fitting(cpus, gpus)
+    started = taken(resources, *[(cpus, gpus)] * (fitting + 1))
+    assert started.count(None) == 1
+    assert started[-1] is None
