@@ -41,7 +41,7 @@ def demo_folder(demo_model: ModelSpec) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model_folder(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of two small random layers with the demo model's tokenizer: real for vLLM, and quick."""
+    """A Llama of two small random layers with the demo model's tokenizer: real, and quick."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 

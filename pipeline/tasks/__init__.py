@@ -1,10 +1,11 @@
-"""A task is one benchmark: its rows, its prompt, how an answer is read out of an output, and the
-metrics that judge it.
+"""A task is one benchmark: its items, its prompt, how an answer is read, and its metrics.
+
+In: rows as the Hub has them, outputs of a model. Out: items, prompts, answers.
 
 To add one, write `pipeline/tasks/<name>.py` with one `Task` subclass and `TASK = ThatClass`. The
-contract tests (`tests/test_tasks.py`) then run over it: the gold output scores full marks, a wrong
-one less, item ids are unique and stable. A task sees rows as the Hub has them and never reads
-files; `sources.py` does. It knows nothing of dates; `variants.py` does.
+contract tests (`tests/tasks/test_contract.py`) then run over it: the gold output scores full marks,
+a wrong one less, item ids are unique and stable. A task never reads files, as `pipeline/data` does,
+and knows nothing of dates, as `pipeline/prompts` does.
 
 A benchmark may be asked in several styles (zero-shot, with five examples, with step-by-step
 reasoning); a `Task` object is a benchmark in one style, `tasks.get("mmlu", "cot")`.
@@ -24,6 +25,7 @@ import polars as pl
 from pipeline.core import registry, tables
 from pipeline.core.errors import ConfigError, nearest
 from pipeline.core.records import Item
+from pipeline.tasks._rows import Row, checked
 
 LETTERS = ascii_uppercase
 """The labels of multiple-choice items, first option first."""
@@ -41,8 +43,7 @@ class Source:
     """A page that describes the data."""
     licence: str
     package: str | None = None
-    """Name of a Python package that ships the rows, which are then read from it and nowhere
-    else."""
+    """A Python package that ships the rows, which are then read from nowhere else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +54,9 @@ class Prompt:
     """What follows the date sentence in the system message; may be empty."""
     user: str
     prefill: str
-    """How the assistant's turn begins, without a trailing space; empty where the model starts by
-    itself."""
+    """How the assistant's turn begins, without a trailing space; may be empty."""
     shots: tuple[tuple[str, str], ...] = ()
-    """Worked examples, each a user's turn and the assistant's answer; they stand between the system
-    message and the item."""
+    """Worked examples before the item, each a user's turn and the assistant's answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,7 @@ class Style:
     """One way of asking a benchmark."""
 
     kind: Literal["label", "text"]
-    """`label`: the answer is the label with the highest next-token probability. `text`: the model
-    writes."""
+    """`label`: the most probable next token among the labels answers. `text`: the model writes."""
     metrics: tuple[str, ...]
     """Names in `pipeline/metrics`; the first is the headline."""
     max_tokens: int
@@ -100,24 +98,20 @@ class Task(abc.ABC):
     version: ClassVar[int]
     """Raised whenever prompts change, so that old completions are not taken for new ones."""
     extraction_version: ClassVar[int] = 1
-    """Raised whenever the same output is read in another way: outputs are then scored anew, and
-    completions kept."""
+    """Raised whenever an output is read in another way: completions are kept, and scored anew."""
     source: ClassVar[Source]
     chance: ClassVar[float]
     """Score of random guessing, 0 to 100."""
     styles: ClassVar[Mapping[str, Style]]
     """Style name -> how the items are asked; `zero_shot` is there for every benchmark."""
     example_sources: ClassVar[tuple[Source, ...]] = ()
-    """Where worked examples come from, for styles with shots: the first of these that is to be
-    had."""
+    """Where worked examples come from: the first of these that is to be had."""
     paper_items: ClassVar[int | None] = None
-    """Items in the paper's data set, as it states them (arXiv 2609.36931); None where the paper has
-    no such set."""
+    """Items that the paper states (arXiv 2609.36931); None where it has no such set."""
     paper_subset: ClassVar[int | None] = None
-    """Items of the subset that the steps of the paper's reported deltas suggest; None where they
-    suggest the whole set or nothing."""
+    """Items of the subset that the steps of the paper's reported deltas suggest, if any."""
     has_options: ClassVar[bool] = False
-    """Whether its items are multiple-choice, whose options may be shown in another order."""
+    """Whether items are multiple-choice, whose options may be shown in another order."""
     executes_code: ClassVar[bool] = False
     """Whether scoring runs programs that the model wrote."""
 
@@ -134,54 +128,36 @@ class Task(abc.ABC):
                 f"{known}{nearest(style, self.styles)}"
             )
         self.style = style
+        self.kind = self.styles[style].kind
+        self.metrics = self.styles[style].metrics
+        self.max_tokens = self.styles[style].max_tokens
+        self.num_shots = self.styles[style].num_shots
 
-    @property
-    def kind(self) -> Literal["label", "text"]:
-        """How the style answers, see `Style`."""
-        return self.styles[self.style].kind
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Metrics of the style; the first is the headline."""
-        return self.styles[self.style].metrics
-
-    @property
-    def max_tokens(self) -> int:
-        """Longest output of the style, in tokens."""
-        return self.styles[self.style].max_tokens
-
-    @property
-    def num_shots(self) -> int:
-        """Worked examples before each item."""
-        return self.styles[self.style].num_shots
-
-    @abc.abstractmethod
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Items for the Hub's `rows`, in their order.
 
         Raises:
             DataError: a row lacks a column or holds a value that the schema does not allow.
         """
+        return (self.item(row, self.source.split) for row in checked(self.name, rows))
+
+    @abc.abstractmethod
+    def item(self, row: Row, split: str) -> Item:
+        """The item for a `row` of `split`."""
 
     @abc.abstractmethod
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
-        """The wording of `item` behind the worked examples `shots`.
-
-        Equal for every date and model.
-        """
+        """The wording of `item` behind the worked examples `shots`, for every date and model."""
 
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
         """Items for worked examples out of the `rows` of one of `example_sources`.
 
-        `items` are all the items of the benchmark.
-
-        Examples that could be asked themselves are left out by tasks whose two sources overlap.
+        Where those overlap with `items`, all that the benchmark has, a task leaves the common out.
         """
         raise NotImplementedError(f"task {self.name} has no worked examples")
 
     def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
-        """The examples that stand before `item`, `num_shots` of `examples`: the first ones, the
-        same for every date and model.
+        """The `num_shots` of `examples` that stand before `item`, for every date and model.
 
         Raises:
             DataError: there are fewer.
@@ -194,15 +170,10 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def gold_output(self, item: Item) -> str:
-        """An output that must get full marks: the text a perfect model writes, or the right label
-        of a `label` task.
-        """
+        """An output that must get full marks: a perfect model's text, or the right label."""
 
     def labels(self, item: Item) -> list[str]:
-        """The texts whose next-token probability decides a `label` item, first option first.
-
-        Empty for `text` tasks.
-        """
+        """The texts whose next-token probability decides, first option first; none for `text`."""
         return []
 
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
@@ -212,12 +183,10 @@ class Task(abc.ABC):
         `text` and `label_logprobs`. Tasks that can answer for whole columns at once, or whose
         options may be shown in another order, override this.
         """
-        found = [
-            self.extract(item, text)
-            for item, text in zip(items_of(outputs), outputs["text"], strict=True)
-        ]
+        pairs = zip(items_of(outputs), outputs["text"], strict=True)
+        answers = [self.extract(item, text) for item, text in pairs]
         return pl.DataFrame(
-            {"answer": [a.answer for a in found], "rule": [a.rule for a in found]},
+            {"answer": [a.answer for a in answers], "rule": [a.rule for a in answers]},
             schema={"answer": pl.String, "rule": pl.String},
         )
 
@@ -228,30 +197,25 @@ def items_of(frame: pl.DataFrame) -> Iterator[Item]:
 
 
 def option_permutation(item: Item, option_order: int) -> list[int]:
-    """For each place, the option of `item` shown there in the order number `option_order`.
+    """For each position, the option of `item` shown there in the order number `option_order`.
 
-    0 is the order as loaded.
-
-    The orders come from a hash of the item's id, so they are the same for every date, model and
-    machine.
+    Number 0 is the order as loaded; the others come from a hash of the item's id, so they are the
+    same for every date, model and machine.
     """
-    places = list(range(len(item.options)))
+    options = list(range(len(item.options)))
     if option_order:
-        places.sort(
-            key=lambda i: hashlib.sha256(
-                f"{option_order}:{item.task}:{item.item_id}:{i}".encode()
-            ).digest()
-        )
-    return places
+        key = f"{option_order}:{item.task}:{item.item_id}"
+        options.sort(key=lambda option: hashlib.sha256(f"{key}:{option}".encode()).digest())
+    return options
 
 
 def reordered(item: Item, option_order: int) -> Item:
-    """`item` as it is shown in the order number `option_order`: its options and its target changed."""
+    """`item` as the order number `option_order` shows it: options and target changed."""
     if not option_order or not item.options:
         return item
-    places = option_permutation(item, option_order)
-    target = LETTERS[places.index(LETTERS.index(item.target))]
-    return dataclasses.replace(item, options=[item.options[i] for i in places], target=target)
+    order = option_permutation(item, option_order)
+    target = LETTERS[order.index(LETTERS.index(item.target))]
+    return dataclasses.replace(item, options=[item.options[i] for i in order], target=target)
 
 
 @functools.cache

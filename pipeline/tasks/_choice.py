@@ -1,5 +1,4 @@
-"""Multiple-choice benchmarks: what they share, the block a prompt shows, and the answer from
-log-probabilities.
+"""Multiple-choice benchmarks: what they share, their prompts, and answers from log-probabilities.
 
 Layout of the prompts: Figures 6 and 7 of the paper (arXiv 2609.36931), which does not state that of
 worked examples. `_labels.py` reads labels out of texts. Works for any number of options up to 26.
@@ -12,7 +11,6 @@ lists first. The hash prefers no place in either order, and being the item's own
 option on every date, for every model and in every order shown.
 """
 
-import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -22,21 +20,19 @@ from pipeline.core.errors import DataError
 from pipeline.core.records import Item
 from pipeline.tasks import LETTERS, Answer, Prompt, Style, Task, items_of, option_permutation
 from pipeline.tasks._labels import read_label
-from pipeline.tasks._rows import Row, checked
+from pipeline.tasks._rows import checked
 
 ZERO_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1)
 FIVE_SHOT = Style(kind="label", metrics=("accuracy", "ece"), max_tokens=1, num_shots=5)
 COT = Style(kind="text", metrics=("accuracy",), max_tokens=1024)
-"""Twice what the word problems get: a reasoning that is cut off states no answer, and four options
-take longer to weigh."""
+"""Twice the tokens of word problems: four options take longer, and a text cut off has no answer."""
 
 _TIE_ORDER = -1
-"""Number of the order of options that decides ties; those that a sweep may show begin at 0."""
+"""The order of options that decides ties; those that a sweep may show have numbers from 0."""
 _PREFILL = "Answer:"
 _COT_INSTRUCTION = (
-    "Answer the following multiple-choice question. First, provide a step-by-step "
-    "reasoning process, and then give the final answer "
-    "exactly in this format: 'The answer is X.'"
+    "Answer the following multiple-choice question. First, provide a step-by-step reasoning "
+    "process, and then give the final answer exactly in this format: 'The answer is X.'"
 )
 """Figure 7 of the paper."""
 
@@ -51,23 +47,10 @@ class MultipleChoice(Task):
     styles: ClassVar[Mapping[str, Style]] = {"zero_shot": ZERO_SHOT, "five_shot": FIVE_SHOT}
     has_options = True
 
-    @abc.abstractmethod
-    def item(self, row: Row, split: str) -> Item:
-        """The item for a `row` of `split`."""
-
-    def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the Hub's order, with white space around questions and options removed.
-
-        Real rows are padded, and padding that only the right option has would give it away.
-        """
-        return (self.item(row, self.source.split) for row in checked(self.name, rows))
-
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
         """Items for worked examples, in the order of `rows`."""
-        return (
-            self.item(row, self.example_sources[0].split)
-            for row in checked(f"{self.name} (worked examples)", rows)
-        )
+        split = self.example_sources[0].split
+        return (self.item(row, split) for row in checked(f"{self.name} (worked examples)", rows))
 
     def shots(self, item: Item, examples: Sequence[Item]) -> list[Item]:
         """The first `num_shots` of the `examples` that suit `item`.
@@ -75,15 +58,15 @@ class MultipleChoice(Task):
         Raises:
             DataError: there are fewer.
         """
-        found = [] if not self.num_shots else self.suitable(item, examples)[: self.num_shots]
-        if len(found) < self.num_shots:
+        shots = self.suitable(item, examples)[: self.num_shots]
+        if len(shots) < self.num_shots:
+            sources = [f"{s.dataset} ({s.config}, {s.split})" for s in self.example_sources]
             raise DataError(
                 f"task {self.name!r}, style {self.style!r}: item {item.item_id!r} needs "
-                f"{self.num_shots} worked examples, found "
-                f"{len(found)}; they come from "
-                f"{' or '.join(f'{s.dataset} ({s.config}, {s.split})' for s in self.example_sources)}"
+                f"{self.num_shots} worked examples, found {len(shots)}; they come from "
+                f"{' or '.join(sources)}"
             )
-        return found
+        return shots
 
     def suitable(self, item: Item, examples: Sequence[Item]) -> list[Item]:
         """The `examples` that may stand before `item`, best first."""
@@ -93,8 +76,7 @@ class MultipleChoice(Task):
         """The question block, behind one turn of user and assistant for each of `shots`.
 
         Raises:
-            DataError: there are not as many shots as the style has; a prompt without them would be
-                another experiment.
+            DataError: there are not as many shots as the style has.
         """
         if len(shots) != self.num_shots:
             raise DataError(
@@ -108,26 +90,15 @@ class MultipleChoice(Task):
         return Prompt(system="", user=block, prefill=_PREFILL, shots=turns)
 
     def labels(self, item: Item) -> list[str]:
-        """` A`, ` B`, ...: what follows a prompt that ends in `Answer:`.
-
-        A bare `A` would be another token.
-        """
-        return (
-            [f" {letter}" for letter in LETTERS[: len(item.options)]]
-            if self.kind == "label"
-            else []
-        )
+        """` A`, ` B`, ... behind a prompt that ends in `Answer:`; a bare `A` is another token."""
+        num_labels = len(item.options) if self.kind == "label" else 0
+        return [f" {letter}" for letter in LETTERS[:num_labels]]
 
     def answers(self, outputs: pl.DataFrame) -> pl.DataFrame:
-        """The label that each output chose, as published: the most probable one, or the one it
-        states.
-        """
-        shown = (
-            most_probable_label(outputs, self.name)
-            if self.kind == "label"
-            else super().answers(outputs)
-        )
-        return as_published(outputs, shown)
+        """The label that each output chose, most probable or stated, as it was published."""
+        if self.kind == "label":
+            return as_published(outputs, most_probable_label(outputs, self.name))
+        return as_published(outputs, super().answers(outputs))
 
     def extract(self, item: Item, text: str) -> Answer:
         """The label that `text` states, in the order in which `item` has its options."""
@@ -141,8 +112,9 @@ class MultipleChoice(Task):
 def make_item(
     task: str, item_id: str, *, group: str, question: str, options: Sequence[str], gold: int
 ) -> Item:
-    """The item whose right option is number `gold`, from 0, with white space around its texts
-    removed.
+    """The item whose right option is number `gold`, from 0, without white space around its texts.
+
+    Real rows are padded, and padding that only the right option has would give it away.
     """
     return Item(
         task=task,
@@ -162,8 +134,7 @@ def question_block(item: Item) -> str:
 
 
 def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
-    """Columns `answer` and `rule`: the label with the highest log-probability, as shown, for whole
-    columns at once.
+    """Columns `answer` and `rule`: the label with the highest log-probability, as shown.
 
     The rule is `argmax`, or `tie` where several labels have it; see the module's docstring. A frame
     without the column `option_order` was shown as published.
@@ -179,87 +150,67 @@ def most_probable_label(outputs: pl.DataFrame, task: str) -> pl.DataFrame:
         raise _unusable(bad, task)
     first_best = logprobs.list.arg_max()
     last_best = logprobs.list.len() - 1 - logprobs.list.reverse().list.arg_max()
+    answers = outputs.select(answer=pl.lit(LETTERS).str.slice(first_best, 1), rule=pl.lit("argmax"))
     is_tied = outputs.select(first_best != last_best).to_series()
-    first = outputs.select(answer=pl.lit(LETTERS).str.slice(first_best, 1), rule=pl.lit("argmax"))
     if not is_tied.any():
-        return first
-    chosen = _untied(outputs.filter(is_tied), task).with_columns(row=is_tied.arg_true())
-    joined = first.with_row_index("row").join(chosen, on="row", how="left", maintain_order="left")
-    rule = pl.when(pl.col("chosen").is_null()).then("rule").otherwise(pl.lit("tie"))
-    return joined.select(answer=pl.coalesce("chosen", "answer"), rule=rule)
+        return answers
+    rows = is_tied.arg_true()
+    labels = _untied(outputs.filter(is_tied), task)
+    return answers.with_columns(
+        answers["answer"].scatter(rows, labels), answers["rule"].scatter(rows, "tie")
+    )
 
 
-def _untied(tied: pl.DataFrame, task: str) -> pl.DataFrame:
-    """Column `chosen`: the label that the rule for ties picks in each row of `tied`.
+def _untied(tied: pl.DataFrame, task: str) -> pl.Series:
+    """The label that the rule for ties picks in each row of `tied`.
 
     Only distinct combinations of an item, an order and the labels tied are looked at one by one.
     """
-    is_best = pl.element() == pl.element().max()
+    is_best = (pl.element() == pl.element().max()).cast(pl.Int8).cast(pl.String)
     order = pl.col("option_order") if "option_order" in tied.columns else pl.lit(0, pl.Int64)
-    ties = tied.select(
-        "item_id",
-        "options",
-        order=order,
-        best=pl.col("label_logprobs").list.eval(is_best.cast(pl.Int8).cast(pl.String)),
-    )
-    ties = ties.with_columns(pl.col("best").list.join(""))
+    best = pl.col("label_logprobs").list.eval(is_best).list.join("")
+    ties = tied.select("item_id", "options", order=order, best=best)
     key = ["item_id", "order", "best"]
     kinds = ties.unique(subset=key, maintain_order=True)
-    chosen = [
-        _first_of_tied(task, *kind)
-        for kind in kinds.select("item_id", "options", "order", "best").iter_rows()
-    ]
-    return ties.join(
-        kinds.select(*key, chosen=pl.Series(chosen, dtype=pl.String)),
-        on=key,
-        how="left",
-        maintain_order="left",
-    ).select("chosen")
+    labels = [_first_of_tied(task, *kind) for kind in kinds.iter_rows()]
+    chosen = kinds.select(*key, chosen=pl.Series(labels, dtype=pl.String))
+    return ties.join(chosen, on=key, how="left", maintain_order="left")["chosen"]
 
 
-def _first_of_tied(
-    task: str, item_id: str, options: list[str], option_order: int, best: str
-) -> str:
-    """The label shown with that of the tied options which comes first in the item's order for ties.
-
-    `best` has a 1 for each label tied.
-    """
+def _first_of_tied(task: str, item_id: str, options: list[str], order: int, best: str) -> str:
+    """Of the labels that have a 1 in `best`, that of the first option in the order for ties."""
     item = Item(
         task=task, item_id=item_id, group="", fields={}, options=options, target="", references=[]
     )
-    shown, ranked = option_permutation(item, option_order), option_permutation(item, _TIE_ORDER)
-    return LETTERS[
-        min(
-            (place for place, mark in enumerate(best) if mark == "1"),
-            key=lambda place: ranked.index(shown[place]),
-        )
-    ]
+    shown, ranked = option_permutation(item, order), option_permutation(item, _TIE_ORDER)
+    tied = [position for position, mark in enumerate(best) if mark == "1"]
+    return LETTERS[min(tied, key=lambda position: ranked.index(shown[position]))]
 
 
 def _is_usable(logprobs: pl.Expr) -> pl.Expr:
     """Whether each vector has a number for every option, of which one at least is finite."""
-    element = pl.element()
-    complete = (logprobs.list.len() == pl.col("options").list.len()) & (logprobs.list.len() > 0)
-    faulty = logprobs.list.eval(
-        element.is_null() | element.is_nan() | (element == float("inf"))
-    ).list.any()
-    return complete & ~faulty & logprobs.list.eval(element.is_finite()).list.any()
+    element, length = pl.element(), logprobs.list.len()
+    is_faulty = element.is_null() | element.is_nan() | (element == float("inf"))
+    return (
+        (length == pl.col("options").list.len())
+        & (length > 0)
+        & ~logprobs.list.eval(is_faulty).list.any()
+        & logprobs.list.eval(element.is_finite()).list.any()
+    )
 
 
 def _unusable(bad: pl.DataFrame, task: str) -> DataError:
     first = bad.row(0, named=True)
     return DataError(
-        f"task {task!r}: {bad.height} of the outputs have label_logprobs that decide "
-        f"nothing, first item {first['item_id']!r}: expected "
-        f"{len(first['options'])} numbers (natural-log probabilities, one at least "
-        f"finite), found {first['label_logprobs']}; "
+        f"task {task!r}: {bad.height} of the outputs have label_logprobs that decide nothing, "
+        f"first item {first['item_id']!r}: expected {len(first['options'])} numbers (natural-log "
+        f"probabilities, one at least finite), found {first['label_logprobs']}; "
         "generate these shards anew"
     )
 
 
 def as_published(outputs: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
-    """The `shown` answers of `outputs` with each label replaced by that which its option has in the
-    published order.
+    """The `shown` answers of `outputs`, each label as its option has it in the published order.
 
     Rows stay columns: only distinct pairs of an item and an order other than 0 are looked at one by
     one. A frame without the column `option_order` was shown as published.
@@ -267,28 +218,15 @@ def as_published(outputs: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
     if "option_order" not in outputs.columns or not (outputs["option_order"] != 0).any():
         return shown
     key = ["item_id", "option_order"]
-    asked = outputs.select(key).hstack(shown.select("answer", "rule"))
     pairs = outputs.filter(pl.col("option_order") != 0).unique(subset=key, maintain_order=True)
-    published = _published_labels(pairs)
-    joined = asked.join(published, on=[*key, "answer"], how="left", maintain_order="left")
-    return joined.select(answer=pl.coalesce("published", "answer"), rule="rule")
-
-
-def _published_labels(pairs: pl.DataFrame) -> pl.DataFrame:
-    """For each of the `pairs` of an item and an order, and each `answer` shown there, the label as
-    `published`.
-    """
     rows = [
-        (item.item_id, order, shown, LETTERS[option])
+        (item.item_id, order, label, LETTERS[option])
         for item, order in zip(items_of(pairs), pairs["option_order"], strict=True)
-        for shown, option in zip(LETTERS, option_permutation(item, order), strict=False)
+        for label, option in zip(LETTERS, option_permutation(item, order), strict=False)
     ]
-    columns = pl.Schema(
-        {
-            "item_id": pl.String(),
-            "option_order": pairs.schema["option_order"],
-            "answer": pl.String(),
-            "published": pl.String(),
-        }
-    )
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    columns = {name: outputs.schema[name] for name in key}
+    columns |= {"answer": pl.String(), "published": pl.String()}
+    published = pl.DataFrame(rows, schema=columns, orient="row")
+    answers = outputs.select(key).hstack(shown.select("answer", "rule"))
+    joined = answers.join(published, on=[*key, "answer"], how="left", maintain_order="left")
+    return joined.select(answer=pl.coalesce("published", "answer"), rule="rule")

@@ -1,5 +1,6 @@
-"""GPQA: graduate-level questions in biology, physics and chemistry (Rein et al. 2023, arXiv
-2311.12022); what its subsets share.
+"""GPQA: graduate-level questions in biology, physics and chemistry; what its subsets share.
+
+Rein et al. 2023, arXiv 2311.12022.
 
 The data set is gated and under CC BY 4.0; its authors ask that no one publishes its questions in
 plain text or images online. To use it, log in to the Hub and accept its terms. Keep run folders,
@@ -43,9 +44,7 @@ class GPQA(MultipleChoice):
     chance = 100 / len(_COLUMNS)
 
     def item(self, row: Row, split: str) -> Item:
-        """The item for `row`, under its Record ID, with its options in an order that is a hash of
-        that.
-        """
+        """The item for `row`, under its Record ID, whose hash orders its options."""
         record = row.text("Record ID").strip()
         order = sorted(range(len(_COLUMNS)), key=lambda i: _hash(f"option:{record}:{i}"))
         answers = [row.text(column) for column in _COLUMNS]
@@ -59,13 +58,9 @@ class GPQA(MultipleChoice):
         )
 
     def examples(self, rows: Iterable[Mapping[str, Any]], items: Sequence[Item]) -> Iterator[Item]:
-        """Items of a larger subset that are not among `items`, in an order that is a hash of their
-        Record IDs.
-        """
-        asked = {item.item_id for item in items}
-        others = [
-            example for example in super().examples(rows, items) if example.item_id not in asked
-        ]
+        """Items of a larger subset that are not among `items`, by a hash of their ids."""
+        own = {item.item_id for item in items}
+        others = (e for e in super().examples(rows, items) if e.item_id not in own)
         return iter(sorted(others, key=lambda example: _hash(f"shot:{example.item_id}")))
 
 

@@ -14,8 +14,8 @@ from pipeline.tasks import NO_ANSWER, Answer
 from pipeline.tasks._reasoning import visible
 
 _NUMBER = re.compile(
-    r"""(?<![^\W_]) (?<![0-9]\.)                              # not inside a name (x2) nor behind a decimal point
-    (?P<sign> (?<![)\]%]) (?<![0-9)\]][ ]) [-−] )?            # the minus of a difference (10 -3) is no sign
+    r"""(?<![^\W_]) (?<![0-9]\.)               # not inside a name (x2) nor behind a decimal point
+    (?P<sign> (?<![)\]%]) (?<![0-9)\]][ ]) [-−] )?    # the minus of a difference (10 -3) is no sign
     (?: [$€£¥] [ ]? )? (?P<late_sign> (?(sign) (?!) | [-−] ) )?
     (?P<digits> [0-9]{1,3} (?: [,'\ \u00a0\u2009\u202f] [0-9]{3} )+ (?![0-9]) (?: \.[0-9]++ )?
               | [0-9]++ (?: \.[0-9]++ )?
@@ -36,29 +36,26 @@ _NEXT_QUESTION = re.compile(
 _MARKER = re.compile(
     r"""(?P<boxed> \\boxed\s*\{ )
     | (?P<hashes> \#{4} (?= [^\w\n]{0,9} [0-9])
-        (?! [^\w\n]{0,9} [0-9]{1,9} [.):] \s+ \S) )                # `#### 1. Eggs` is a heading in Markdown
+        (?! [^\w\n]{0,9} [0-9]{1,9} [.):] \s+ \S) )         # `#### 1. Eggs` is a Markdown heading
     | (?P<answer> (?i: \banswer [\s*_`]* [:=] ) | ^ \W{0,6} A: )
-    | (?P<answer_is> (?i: \banswer (?: \s+ (?:to|for|of|in) \s [^.\n:=]{1,80}? )? (?: , [^,.\n]{1,20} , )?
+    | (?P<answer_is> (?i: \banswer
+        (?: \s+ (?:to|for|of|in) \s [^.\n:=]{1,80}? )? (?: , [^,.\n]{1,20} , )?
         \s+ (?: is | equals | would\ be | will\ be ) \b ) )""",
     re.VERBOSE | re.MULTILINE,
 )
 _ASIDE = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _STATEMENT_LENGTH = 200
-"""Characters behind a marker that can belong to its statement; the bound keeps degenerate outputs
-cheap."""
+"""Characters of a statement behind its marker, a bound that keeps degenerate outputs cheap."""
 _RANGE = re.compile(r"[-–](?=[$€£¥]?[0-9.])")
-"""The dash of `5-7`, where the second number is the larger one; dashes between spaces have other
-uses."""
+"""The dash of `5-7`; dashes between spaces have other uses."""
+_SLASH = re.compile(r"\s*/\s*")
 _OPERATOR = re.compile(r"\s*[-+*/÷×x−]\s*[($€£¥]*[0-9.]")
 
 
 def canonical(text: str) -> str | None:
-    """The one number that `text` consists of, in canonical form: no separators, currency, idle
-    zeros; None if it is no number.
-    """
-    found = _NUMBER.fullmatch(text.strip())
-    return _canonical(found) if found else None
+    """The number that `text` is, without separators, currency or idle zeros; None if it is none."""
+    return _canonical(_NUMBER.fullmatch(text.strip()))
 
 
 def read_number(text: str) -> Answer:
@@ -71,11 +68,11 @@ def read_number(text: str) -> Answer:
     """
     text = _own_solution(_without_latex(visible(text)))
     for marker in reversed(list(_MARKER.finditer(text))):
-        number = _stated(text, marker)
-        if number is not None:
+        if (number := _stated(text, marker)) is not None:
             return Answer(answer=number, rule=str(marker.lastgroup))
     numbers = list(_NUMBER.finditer(_ASIDE.sub(" ", text))) or list(_NUMBER.finditer(text))
-    return Answer(answer=_canonical(numbers[-1]), rule="last_number") if numbers else NO_ANSWER
+    number = _canonical(numbers[-1]) if numbers else None
+    return NO_ANSWER if number is None else Answer(answer=number, rule="last_number")
 
 
 def _without_latex(text: str) -> str:
@@ -85,83 +82,64 @@ def _without_latex(text: str) -> str:
 
 
 def _own_solution(text: str) -> str:
-    """`text` up to the next question.
-
-    A question before the first number is the given one, restated.
-    """
-    cuts = (m.start() for m in _NEXT_QUESTION.finditer(text))
-    first_number = _NUMBER.search(text)
-    cut = next((c for c in cuts if first_number and c >= first_number.end()), len(text))
-    return text[:cut]
+    """`text` up to the next question; one before the first number is the given one, restated."""
+    number = _NUMBER.search(text)
+    cuts = (question.start() for question in _NEXT_QUESTION.finditer(text))
+    return text[: next((cut for cut in cuts if number and cut >= number.end()), len(text))]
 
 
 def _stated(text: str, marker: re.Match[str]) -> str | None:
-    """The number that the statement after `marker` gives.
-
-    None where it gives none or an expression that it leaves to the reader.
-    """
+    """The number that the statement after `marker` gives; None where it is left to the reader."""
     statement = text[marker.end() : marker.end() + _STATEMENT_LENGTH].lstrip(" \t\n*_`:[$")
     end = _closing_brace(statement) if marker.lastgroup == "boxed" else _sentence_end(statement)
-    statement = (
-        _ASIDE.sub(" ", statement[:end])
-        if _NUMBER.search(_ASIDE.sub(" ", statement[:end]))
-        else statement[:end]
-    )
+    without_asides = _ASIDE.sub(" ", statement[:end])
+    statement = without_asides if _NUMBER.search(without_asides) else statement[:end]
     number = _upper_end(statement, _NUMBER.search(statement))
     if number is None or not _OPERATOR.match(statement, number.end()):
-        return _canonical(number) if number else None
+        return _canonical(number)
     if "=" in statement:
-        result = _NUMBER.search(statement, statement.rindex("="))
-        return _canonical(result) if result else None
+        return _canonical(_NUMBER.search(statement, statement.rindex("=")))
     return _quotient(statement, number)
 
 
 def _upper_end(text: str, number: re.Match[str] | None) -> re.Match[str] | None:
-    """The second number of the range that `number` begins in `text`.
-
-    `number` itself where it begins none, as in `5-7 = -2`.
-    """
+    """The second number of the range that `number` begins in `text`; `number` if it begins none."""
     dash = _RANGE.match(text, number.end()) if number else None
     upper = _NUMBER.match(text, dash.end()) if dash else None
-    is_range = (
-        number
-        and upper
-        and _decimal(upper) > _decimal(number)
-        and not text[upper.end() :].lstrip().startswith("=")
-    )
-    return upper if is_range else number
+    if number is None or upper is None or _decimal(upper) <= _decimal(number):
+        return number
+    is_difference = text[upper.end() :].lstrip().startswith("=")  # as in `5-7 = -2`
+    return number if is_difference else upper
 
 
 def _closing_brace(text: str) -> int:
     """Where the brace opened before `text` closes; the end of `text` where it never does."""
     depth = 1
-    for place, character in enumerate(text):
+    for offset, character in enumerate(text):
         depth += {"{": 1, "}": -1}.get(character, 0)
         if depth == 0:
-            return place
+            return offset
     return len(text)
 
 
 def _sentence_end(text: str) -> int:
-    found = _SENTENCE_END.search(text)
-    return found.start() if found else len(text)
+    end = _SENTENCE_END.search(text)
+    return end.start() if end else len(text)
 
 
 def _quotient(text: str, numerator: re.Match[str]) -> str | None:
     """The value of a fraction such as `3/4`; None for other expressions."""
-    slash = re.compile(r"\s*/\s*").match(text, numerator.end())
+    slash = _SLASH.match(text, numerator.end())
     denominator = _NUMBER.match(text, slash.end()) if slash else None
     if denominator is None or _OPERATOR.match(text, denominator.end()) or not _decimal(denominator):
         return None
-    with (
-        localcontext() as context
-    ):  # a fresh one, so that no setting of the caller's decides a score
-        context.prec = 28
+    with localcontext() as context:
+        context.prec = 28  # no setting of the caller's decides a score
         return _plain(_decimal(numerator) / _decimal(denominator))
 
 
-def _canonical(number: re.Match[str]) -> str:
-    return _plain(_decimal(number))
+def _canonical(number: re.Match[str] | None) -> str | None:
+    return _plain(_decimal(number)) if number else None
 
 
 def _decimal(number: re.Match[str]) -> Decimal:

@@ -10,22 +10,19 @@ _FINAL_CHANNEL = re.compile(
     (?:<\|message\|>)?""",
     re.DOTALL | re.VERBOSE,
 )
-"""gpt-oss announces its answer by a final channel.
-
-Without special tokens that reads `analysis ... assistantfinal`.
+"""gpt-oss's announcement of its answer, without special tokens `analysis ... assistantfinal`.
 
 Where it does not think first, `final` is the first word and runs into the answer, as in `finalThe
 answer`; before a small letter it would be a word like `finally`, so only the beginnings of a
 program are told apart there.
 """
 _ANALYSIS = re.compile(r"\A(?:<\|channel\|>analysis\b|analysis(?=[A-Z]))")
-"""It begins by thinking in another channel; the word runs into the first sentence where special
-tokens are left out."""
+"""A beginning in the channel for thinking, with or without special tokens."""
 _SPECIAL = re.compile(
-    r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>|<end_of_turn>|<eos>|</s>"
+    r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text|eom_id|end|return|start)\|>"
+    r"|<end_of_turn>|<eos>|</s>"
 )
-"""Markers of a turn's end (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2) that leak into texts
-decoded with special tokens."""
+"""Ends of a turn that leak into texts (Qwen, Llama 3, Phi-4, gpt-oss, Gemma 3, Llama 2)."""
 
 
 def visible(text: str) -> str:

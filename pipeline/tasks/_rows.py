@@ -1,17 +1,21 @@
-"""Checked access to the rows of a Hub dataset: a value of the wrong kind is an error that says
-where it stands.
-"""
+"""Checked access to the rows of a Hub data set: a wrong value is an error that says where it is."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pipeline.core.errors import DataError
+
+_WIDTH = 80
+"""Characters of a wrong value that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row and its place, so that every complaint can name both."""
+    """One row, and where it stands, so that every error can name both.
+
+    Methods raise DataError where there is no such column, or its value is not as they say.
+    """
 
     task: str
     index: int
@@ -19,91 +23,50 @@ class Row:
     columns: Mapping[str, Any]
 
     def item_id(self, split: str) -> str:
-        """`<split>-<index>`, padded so that ids sort as the rows do.
-
-        Texts are no keys: real splits repeat some.
-        """
+        """`<split>-<index>`, padded so that ids sort as rows do; real splits repeat some texts."""
         return f"{split}-{self.index:05d}"
 
     def text(self, column: str) -> str:
-        """The text in `column`, exactly as stored.
-
-        Raises:
-            DataError: no such column, not a string, or nothing but white space.
-        """
+        """The text in `column`, exactly as stored, which must be more than white space."""
         value = self._value(column)
-        return (
-            value
-            if isinstance(value, str) and value.strip()
-            else self.reject(column, "a text that is not empty", value)
-        )
+        if not _is_text(value):
+            raise self.fault(column, "a text that is not empty", value)
+        return str(value)
 
     def integer(self, column: str, *, low: int, high: int) -> int:
-        """The integer in `column`, which must lie in `low` to `high`, both included.
-
-        Raises:
-            DataError: no such column, not an integer, or out of range.
-        """
+        """The integer in `column`, which must lie in `low` to `high`, both included."""
         value = self._value(column)
-        valid = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return (
-            int(value) if valid else self.reject(column, f"an integer from {low} to {high}", value)
-        )
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise self.fault(column, f"an integer from {low} to {high}", value)
+        return value
 
     def texts(self, column: str, *, count: int | None = None) -> list[str]:
-        """The list of texts in `column`, exactly as stored: `count` of them, or at least two.
-
-        Raises:
-            DataError: no such column, not a list, another length, or a member that is not a text.
-        """
+        """The list of texts in `column`, exactly as stored: `count` of them, or at least two."""
         value = self._value(column)
-        texts = (
-            value
-            if isinstance(value, list | tuple)
-            and all(isinstance(v, str) and v.strip() for v in value)
-            else ()
-        )
-        valid = len(texts) >= 2 if count is None else len(texts) == count
-        return (
-            list(texts)
-            if valid
-            else self.reject(column, f"a list of {count or 'two or more'} texts", value)
-        )
+        texts = list(value) if isinstance(value, list | tuple) and all(map(_is_text, value)) else []
+        if len(texts) < 2 if count is None else len(texts) != count:
+            raise self.fault(column, f"a list of {count or 'two or more'} texts", value)
+        return texts
 
     def mapping(self, column: str) -> "Row":
-        """The mapping in `column`, with the same checks.
-
-        Raises:
-            DataError: no such column, or not a mapping.
-        """
+        """The mapping in `column`, with the same checks."""
         value = self._value(column)
-        nested = (
-            value
-            if isinstance(value, Mapping)
-            else self.reject(column, "a mapping of texts", value)
-        )
-        return Row(self.task, self.index, nested)
+        if not isinstance(value, Mapping):
+            raise self.fault(column, "a mapping of texts", value)
+        return Row(self.task, self.index, value)
 
     def _value(self, column: str) -> Any:
         if column not in self.columns:
-            raise DataError(
-                f"{self._place}: no column {column!r}; the row has: "
-                f"{', '.join(map(str, self.columns)) or 'none'}"
-            )
+            columns = ", ".join(map(str, self.columns)) or "none"
+            raise DataError(f"{self._where()}: no column {column!r}; the row has: {columns}")
         return self.columns[column]
 
-    def reject(self, column: str, expected: str, given: object) -> NoReturn:
-        """Complain about a value that is not as `expected`.
+    def fault(self, column: str, expected: str, given: object) -> DataError:
+        """The error to raise about a value that is not as `expected`."""
+        shown = repr(given) if len(repr(given)) <= _WIDTH else repr(given)[: _WIDTH - 3] + "..."
+        return DataError(f"{self._where()}, column {column!r}: expected {expected}, found {shown}")
 
-        Raises:
-            DataError: always.
-        """
-        raise DataError(
-            f"{self._place}, column {column!r}: expected {expected}, found {_shortened(given)}"
-        )
-
-    @property
-    def _place(self) -> str:
+    def _where(self) -> str:
         return f"task {self.task!r}, row {self.index}"
 
 
@@ -112,6 +75,5 @@ def checked(task: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     return (Row(task, index, columns) for index, columns in enumerate(rows))
 
 
-def _shortened(value: object, width: int = 80) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= width else shown[: width - 3] + "..."
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

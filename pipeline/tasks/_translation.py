@@ -1,6 +1,4 @@
-"""Machine translation out of English: one class for all target languages, and how a translation is
-read out of an output.
-"""
+"""Machine translation out of English, for all target languages, and how a translation is read."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,48 +6,40 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from pipeline.core.records import Item
-from pipeline.tasks import NO_ANSWER, Answer, Prompt, Style, Task
+from pipeline.tasks import NO_ANSWER, Answer, Prompt, Source, Style, Task
 from pipeline.tasks._reasoning import visible
-from pipeline.tasks._rows import Row, checked
+from pipeline.tasks._rows import Row
 
 _QUOTES = {
-    '"': '"',
-    "'": "'",
-    "„": "“”",
-    "“": "”“",
-    "”": "”",
-    "«": "»",
-    "»": "«»",
-    "‘": "’",
-    "‚": "‘’",
-    "’": "’",
-    "›": "‹",
-    "‹": "›",
-    "`": "`",
+    **{mark: mark for mark in "\"'`"},
+    **{"„": "“”", "“": "”“", "”": "”", "‚": "‘’", "‘": "’", "’": "’"},
+    **{"«": "»", "»": "«»", "›": "‹", "‹": "›"},
 }
-"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting;
-Finnish closes with what it opens with."""
+"""Opening mark -> marks that may close it, in English, German, Czech and Finnish typesetting."""
 _MARKS = frozenset("".join(_QUOTES) + "".join(_QUOTES.values()))
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=\S)(.+)(?<=\S)\1", re.DOTALL)
 _PREAMBLE = r"""\A[\s*_\#>]{{0,9}} (?:
-    (?:sure(?:\ thing)?|certainly|of\ course|absolutely) [!.,]+ (?=\s|\Z)                      # Sure!
+    (?:sure(?:\ thing)?|certainly|of\ course|absolutely) [!.,]+ (?=\s|\Z)  # Sure!
   | (?:sure|certainly|of\ course|okay|ok) [!.,]* [ ]* (?:\n|\Z)
   | (?:sure|certainly|of\ course|okay|ok|here|below|the|this)\b [^\n:]{{0,80}}?
-        (?:translat\w{{1,5}}|\b{language}\b) [^\n:]{{0,80}} :                                  # Here is the German translation:
-  | here\b [^\n:]{{0,60}} : [*_]{{0,3}} [ ]* (?:\n|\Z)                                         # Here you go:
-  | English [*_]{{0,3}} : [^\n]* \s+ (?={language}[*_]{{0,3}}:)                               # English: ..., the source again
-  | (?:(?:in|into|to)\ )?{language}(?:[ ]translation)? [*_]{{0,3}} (?: : | [ ]*\n )            # German:
-  | translat\w{{1,5}}\b [^\n:]{{0,40}} :                                                       # Translation into German:
+        (?:translat\w{{1,5}}|\b{language}\b) [^\n:]{{0,80}} :              # Here is the German:
+  | here\b [^\n:]{{0,60}} : [*_]{{0,3}} [ ]* (?:\n|\Z)                     # Here you go:
+  | English [*_]{{0,3}} : [^\n]* \s+ (?={language}[*_]{{0,3}}:)            # English: ...
+  | (?:(?:in|into|to)\ )?{language}(?:[ ]translation)? [*_]{{0,3}}
+        (?: : | [ ]*\n )                                                   # German:
+  | translat\w{{1,5}}\b [^\n:]{{0,40}} :                                   # Translation:
 ) (?:(?<=:)[*_]{{1,3}})? \s*"""
-"""What models write in English before the translation; it cannot be part of one, as no translation
-is English."""
+"""What models write before the translation that cannot be part of one, as it is English."""
 _NATIVE_PREAMBLE = re.compile(
     r"""\A[\s*_\#>]{0,9} (?:\w{1,20}(?:\ \w{1,10})?[!.,]\s+)? (?:
-        (?:hier\ ist\ )?(?:die\ )?(?:deutsche\ )?übersetzung\b [^\n:.!?]{0,40} | (?:auf\ )?deutsch
-      | (?:tässä\ (?:on\ )?)?(?:suomenkielinen\ |lauseen\ |tekstin\ )?(?:käännös|suomennos)\b [^\n:.!?]{0,40}
+        (?:hier\ ist\ )?(?:die\ )?(?:deutsche\ )?übersetzung\b [^\n:.!?]{0,40}
+      | (?:auf\ )?deutsch
+      | (?:tässä\ (?:on\ )?)?(?:suomenkielinen\ |lauseen\ |tekstin\ )?
+        (?:käännös|suomennos)\b [^\n:.!?]{0,40}
       | (?:lause\ |teksti\ )?suomeksi(?:\ on)?
-      | (?:(?:zde|tady)\ je\ )?(?:český\ )?překlad\b [^\n:.!?]{0,40} | česky | čeština | v\ češtině
+      | (?:(?:zde|tady)\ je\ )?(?:český\ )?překlad\b [^\n:.!?]{0,40}
+      | česky | čeština | v\ češtině
     ) [*_]{0,3} : [*_]{0,3} (?P<rest>\s*)""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -59,23 +49,26 @@ _SEQUEL = (
     r"|\n[\s*_#(]{{0,9}}(?:English|{language}|Translate|Note|Notes|Explanation"
     r"|Anmerkung|Hinweis|Erklärung|Huom|Huomautus|Selitys|Poznámka|Vysvětlení)\b[^\n:]{{0,60}}:"
 )
-"""A rule, or a line that goes on to something else: an invented next text, or remarks on the
-translation."""
+"""A rule, or a line that goes on to something else: an invented next text, or remarks."""
+
+
+def newstest(
+    year: str,
+    pair: str,
+    licence: str = "not stated on the Hub; WMT news test sets are given for research",
+) -> Source:
+    """The test split of a `pair`, named alike for both directions, of WMT's `year` (`wmt16`)."""
+    url = f"https://huggingface.co/datasets/wmt/{year}"
+    return Source(dataset=f"wmt/{year}", config=pair, split="test", url=url, licence=licence)
 
 
 class EnglishTo(Task):
-    """WMT news translation out of English.
-
-    A language pair is a subclass that sets `name`, `title`, `source`, `language` and `code`.
-
-    It may set `num_rows` to ask only the first rows of a split.
-    """
+    """WMT news translation out of English; a language pair is a subclass."""
 
     language: ClassVar[str]
     """English name of the target language, as the prompt gives it."""
     code: ClassVar[str]
     """Key of the target language in the Hub's rows."""
-
     num_rows: ClassVar[int | None] = None
     """Rows that are asked, from the first on; None asks all."""
 
@@ -86,18 +79,16 @@ class EnglishTo(Task):
     chance = 0.0
 
     def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the Hub's order.
+        """Items for the first `num_rows` of `rows`."""
+        return super().items(islice(rows, self.num_rows))
 
-        Texts are taken by language key, since the Hub's order of the two differs between pairs.
-        """
-        return (self._item(row) for row in checked(self.name, islice(rows, self.num_rows)))
-
-    def _item(self, row: Row) -> Item:
+    def item(self, row: Row, split: str) -> Item:
+        """The pair of texts in `row`, by language key, as their order differs between pairs."""
         pair = row.mapping("translation")
         reference = pair.text(self.code).strip()
         return Item(
             task=self.name,
-            item_id=row.item_id(self.source.split),
+            item_id=row.item_id(split),
             group="",
             fields={"source": pair.text("en").strip()},
             options=[],
@@ -106,14 +97,9 @@ class EnglishTo(Task):
         )
 
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
-        """The instruction and the source.
-
-        The assistant's turn begins with the language's name (Figure 10 of the paper).
-        """
-        user = (
-            f"Translate the following English text to {self.language}.\nEnglish: "
-            f"{item.fields['source']}"
-        )
+        """The instruction, the source, and the language's name as in Figure 10 of the paper."""
+        instruction = f"Translate the following English text to {self.language}."
+        user = f"{instruction}\nEnglish: {item.fields['source']}"
         return Prompt(system="", user=user, prefill=f"{self.language}:")
 
     def extract(self, item: Item, text: str) -> Answer:
@@ -141,9 +127,8 @@ def read_translation(text: str, source: str, language: str) -> Answer:
     """
     whole = _FENCE.sub("", visible(text)).strip()
     body = _without_preamble(whole, source, language)
-    line = _first_block(
-        re.split(_SEQUEL.format(language=language), body, maxsplit=1, flags=re.IGNORECASE)[0]
-    )
+    sequel = re.compile(_SEQUEL.format(language=language), re.IGNORECASE)
+    line = _first_block(sequel.split(body, maxsplit=1)[0])
     bare = line if source[:1] in _MARKS or source[-1:] in _MARKS else _without_quotes(line)
     rule = "preamble" if body != whole else "quotes" if bare != line else "first_block"
     return Answer(answer=bare, rule=rule) if bare else NO_ANSWER
@@ -152,18 +137,16 @@ def read_translation(text: str, source: str, language: str) -> Answer:
 def _without_preamble(text: str, source: str, language: str) -> str:
     """`text` from where the translation of `source` begins."""
     english = re.compile(_PREAMBLE.format(language=language), re.VERBOSE | re.IGNORECASE)
-    while found := english.match(text) or _native_preamble(text, source):
-        text = text[found.end() :].strip()
+    while preamble := english.match(text) or _native_preamble(text, source):
+        text = text[preamble.end() :].strip()
     return text
 
 
 def _native_preamble(text: str, source: str) -> re.Match[str] | None:
-    """The preamble of `text` in the target language.
-
-    A heading that `source` may have too counts only on a line of its own.
-    """
-    found = _NATIVE_PREAMBLE.match(text)
-    return found if found and (":" not in source or "\n" in found["rest"]) else None
+    """The preamble of `text` in the target language, if it cannot be a heading of `source`'s."""
+    preamble = _NATIVE_PREAMBLE.match(text)
+    is_own = preamble and (":" not in source or "\n" in preamble["rest"])
+    return preamble if is_own else None
 
 
 def _first_block(text: str) -> str:
@@ -175,10 +158,7 @@ def _first_block(text: str) -> str:
 
 
 def _without_quotes(line: str) -> str:
-    """`line` without quotation marks around the whole of it.
-
-    Of two pairs the inner one is the text's own.
-    """
+    """`line` without the quotation marks around it; of two pairs the inner one is its own."""
     quoted = _is_quotation(line) or (_is_between_marks(line) and _is_quotation(line[1:-1]))
     return line[1:-1].strip() if quoted else line
 

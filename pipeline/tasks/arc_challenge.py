@@ -1,5 +1,6 @@
-"""ARC-Challenge: grade-school science questions that simple retrieval gets wrong (Clark et al.
-2018, arXiv 1803.05457).
+"""ARC-Challenge: grade-school science questions that simple retrieval gets wrong.
+
+Clark et al. 2018, arXiv 1803.05457.
 
 The paper's setting is `zero_shot`; its Table 4 is `five_shot`, with the first five rows of the
 train split, or of the validation split where a mirror has no train split.
@@ -33,22 +34,18 @@ class ARCChallenge(MultipleChoice):
     extraction_version = 2
     source = _source("test")
     example_sources = (_source("train"), _source("validation"))
-    chance = (
-        100 * (4 / 3 + 1165 / 4 + 3 / 5) / 1172
-    )  # 4 of the 1,172 test rows have three options, 3 have five
+    # 4 of the 1,172 test rows have three options, 3 have five.
+    chance = 100 * (4 / 3 + 1165 / 4 + 3 / 5) / 1172
     paper_items = 1_172
     paper_subset = 298
 
     def item(self, row: Row, split: str) -> Item:
-        """The item for `row`, under the row's own id.
-
-        The key is looked up in the row's own labels.
-        """
+        """The item for `row`, under the row's own id; its labels say which option the key means."""
         choices = row.mapping("choices")
         labels = choices.texts("label")
         key = row.text("answerKey")
         if key not in labels:
-            row.reject("answerKey", f"one of the row's labels ({', '.join(labels)})", key)
+            raise row.fault("answerKey", f"one of the row's labels ({', '.join(labels)})", key)
         return make_item(
             self.name,
             row.text("id"),

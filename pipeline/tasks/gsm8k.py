@@ -1,13 +1,12 @@
-"""GSM8K: grade-school word problems, answered by a worked solution (Cobbe et al. 2021, arXiv
-2110.14168).
-"""
+"""GSM8K: grade-school word problems and their worked solutions (Cobbe et al., arXiv 2110.14168)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pipeline.core.records import Item
-from pipeline.tasks import Answer, Prompt, Source, Style, Task, _numbers
-from pipeline.tasks._rows import Row, checked
+from pipeline.tasks import Answer, Prompt, Source, Style, Task
+from pipeline.tasks._numbers import canonical, read_number
+from pipeline.tasks._rows import Row
 
 _INSTRUCTION = (
     "Solve the following math problem step by step. At the end, write your final answer in the "
@@ -36,18 +35,21 @@ class GSM8K(Task):
     paper_items = 1_319
     paper_subset = 132
 
-    def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the Hub's order; the target is the number behind `####`."""
-        return (self._item(row) for row in checked(self.name, rows))
-
-    def _item(self, row: Row) -> Item:
+    def item(self, row: Row, split: str) -> Item:
+        """The question of `row`; the target is the number behind the last `####`."""
+        question = row.text("question").strip()
+        solution, marker, number = row.text("answer").rpartition("####")
+        target = canonical(number)
+        if not marker or target is None:
+            given = solution[-40:] + marker + number
+            raise row.fault("answer", "a solution that ends in '#### <number>'", given)
         return Item(
             task=self.name,
-            item_id=row.item_id(self.source.split),
+            item_id=row.item_id(split),
             group="",
-            fields={"question": row.text("question").strip()},
+            fields={"question": question},
             options=[],
-            target=_gold(row),
+            target=target,
             references=[],
         )
 
@@ -57,22 +59,11 @@ class GSM8K(Task):
 
     def extract(self, item: Item, text: str) -> Answer:
         """The final number of `text`, in canonical form (`1,250` and `1250.00` are `1250`)."""
-        return _numbers.read_number(text)
+        return read_number(text)
 
     def gold_output(self, item: Item) -> str:
         """The answer line that the instruction asks for."""
         return f"Answer: {item.target}"
-
-
-def _gold(row: Row) -> str:
-    """The number behind the last `####`, in canonical form."""
-    solution, marker, number = row.text("answer").rpartition("####")
-    target = _numbers.canonical(number)
-    if not marker or target is None:
-        row.reject(
-            "answer", "a solution that ends in '#### <number>'", solution[-40:] + marker + number
-        )
-    return target
 
 
 TASK = GSM8K

@@ -1,18 +1,20 @@
-"""HumanEval: Python functions written from their docstrings, judged by unit tests (Chen et al.
-2021, arXiv 2107.03374).
+"""HumanEval: Python functions out of their docstrings, with unit tests (Chen et al. 2021).
+
+arXiv 2107.03374.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pipeline.core.records import Item
-from pipeline.tasks import Answer, Prompt, Source, Style, Task, _programs
-from pipeline.tasks._rows import Row, checked
+from pipeline.tasks import Answer, Prompt, Source, Style, Task
+from pipeline.tasks._programs import read_program
+from pipeline.tasks._rows import Row
 
 _SYSTEM = (
     "You are an expert Python programmer. Implement the function so that it satisfies the "
-    "docstring. "
-    "Respond with a single Python code block containing the complete function, and nothing else."
+    "docstring. Respond with a single Python code block containing the complete function, and "
+    "nothing else."
 )
 """Figure 9 of the paper (arXiv 2609.36931)."""
 
@@ -38,14 +40,12 @@ class HumanEval(Task):
     paper_items = 164
     executes_code = True
 
-    def items(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """Items in the order of `rows`; the target is the canonical solution as a whole program."""
-        return (self._item(row) for row in checked(self.name, rows))
-
-    def _item(self, row: Row) -> Item:
+    def item(self, row: Row, split: str) -> Item:
+        """The function of `row`; the target is the canonical solution as a whole program."""
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
         if f"def {entry_point}(" not in prompt:
-            row.reject("entry_point", "the name of a function that the prompt begins", entry_point)
+            expected = "the name of a function that the prompt begins"
+            raise row.fault("entry_point", expected, entry_point)
         return Item(
             task=self.name,
             item_id=row.text("task_id"),
@@ -58,18 +58,12 @@ class HumanEval(Task):
 
     def prompt(self, item: Item, shots: Sequence[Item] = ()) -> Prompt:
         """The head of the function, byte for byte as published."""
-        return Prompt(
-            system=_SYSTEM,
-            user=f"Complete the following Python function:\n{item.fields['prompt']}",
-            prefill="",
-        )
+        user = f"Complete the following Python function:\n{item.fields['prompt']}"
+        return Prompt(system=_SYSTEM, user=user, prefill="")
 
     def extract(self, item: Item, text: str) -> Answer:
-        """A program that begins with the prompt and goes on with what `text` makes of it.
-
-        The metric appends the tests.
-        """
-        return _programs.read_program(item.fields["prompt"], item.fields["entry_point"], text)
+        """The prompt and what `text` makes of it, as one program; the metric appends the tests."""
+        return read_program(item.fields["prompt"], item.fields["entry_point"], text)
 
     def gold_output(self, item: Item) -> str:
         """The canonical solution as the single code block that the instruction asks for."""

@@ -9,11 +9,15 @@ from typing import ClassVar
 
 from pipeline.core.records import Item
 from pipeline.tasks import Source, Style
-from pipeline.tasks._choice import COT, FIVE_SHOT, ZERO_SHOT, MultipleChoice, make_item
+from pipeline.tasks._choice import COT, MultipleChoice, make_item
 from pipeline.tasks._rows import Row
 
 _NUM_OPTIONS = 4
-_URL = "https://huggingface.co/datasets/cais/mmlu"
+
+
+def _source(split: str) -> Source:
+    url = "https://huggingface.co/datasets/cais/mmlu"
+    return Source(dataset="cais/mmlu", config="all", split=split, url=url, licence="MIT")
 
 
 class MMLU(MultipleChoice):
@@ -23,15 +27,9 @@ class MMLU(MultipleChoice):
     title = "MMLU"
     version = 3
     extraction_version = 2
-    source = Source(dataset="cais/mmlu", config="all", split="test", url=_URL, licence="MIT")
-    example_sources = (
-        Source(dataset="cais/mmlu", config="all", split="dev", url=_URL, licence="MIT"),
-    )
-    styles: ClassVar[Mapping[str, Style]] = {
-        "zero_shot": ZERO_SHOT,
-        "five_shot": FIVE_SHOT,
-        "cot": COT,
-    }
+    source = _source("test")
+    example_sources = (_source("dev"),)
+    styles: ClassVar[Mapping[str, Style]] = {**MultipleChoice.styles, "cot": COT}
     chance = 100 / _NUM_OPTIONS
     paper_items = 14_042
     paper_subset = 285
@@ -44,9 +42,8 @@ class MMLU(MultipleChoice):
             group=row.text("subject"),
             question=row.text("question"),
             options=row.texts("choices", count=_NUM_OPTIONS),
-            gold=row.integer(
-                "answer", low=0, high=_NUM_OPTIONS - 1
-            ),  # by place: in 4 test rows the right option has a twin
+            # By place: in 4 test rows the right option has a twin.
+            gold=row.integer("answer", low=0, high=_NUM_OPTIONS - 1),
         )
 
     def suitable(self, item: Item, examples: Sequence[Item]) -> list[Item]:

@@ -3,8 +3,7 @@
 The paper's 3,003 items for this pair are this set's number; WMT16's 2,999 pairs are `wmt16_en_cs`.
 """
 
-from pipeline.tasks import Source
-from pipeline.tasks._translation import EnglishTo
+from pipeline.tasks._translation import EnglishTo, newstest
 
 
 class WMT14EnglishCzech(EnglishTo):
@@ -12,13 +11,7 @@ class WMT14EnglishCzech(EnglishTo):
 
     name = "wmt14_en_cs"
     title = "WMT14 en-cs"
-    source = Source(
-        dataset="wmt/wmt14",
-        config="cs-en",
-        split="test",
-        url="https://huggingface.co/datasets/wmt/wmt14",
-        licence="not stated on the Hub; WMT news test sets are given for research",
-    )
+    source = newstest("wmt14", "cs-en")
     language = "Czech"
     code = "cs"
     paper_items = 3_003

@@ -4,8 +4,7 @@ The paper counts 3,003 items for this pair, which is the size of WMT14's test se
 `wmt14_en_cs`.
 """
 
-from pipeline.tasks import Source
-from pipeline.tasks._translation import EnglishTo
+from pipeline.tasks._translation import EnglishTo, newstest
 
 
 class WMT16EnglishCzech(EnglishTo):
@@ -13,13 +12,7 @@ class WMT16EnglishCzech(EnglishTo):
 
     name = "wmt16_en_cs"
     title = "WMT16 en-cs"
-    source = Source(
-        dataset="wmt/wmt16",
-        config="cs-en",
-        split="test",
-        url="https://huggingface.co/datasets/wmt/wmt16",
-        licence="not stated on the Hub; WMT news test sets are given for research",
-    )
+    source = newstest("wmt16", "cs-en")
     language = "Czech"
     code = "cs"
 

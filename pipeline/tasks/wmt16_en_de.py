@@ -1,9 +1,9 @@
-"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016 (Bojar et al. 2016),
-as in the paper.
+"""WMT16 news translation, English to German: the 2,999 pairs of newstest2016, as in the paper.
+
+Bojar et al. 2016.
 """
 
-from pipeline.tasks import Source
-from pipeline.tasks._translation import EnglishTo
+from pipeline.tasks._translation import EnglishTo, newstest
 
 
 class WMT16EnglishGerman(EnglishTo):
@@ -11,13 +11,7 @@ class WMT16EnglishGerman(EnglishTo):
 
     name = "wmt16_en_de"
     title = "WMT16 en-de"
-    source = Source(
-        dataset="wmt/wmt16",
-        config="de-en",
-        split="test",
-        url="https://huggingface.co/datasets/wmt/wmt16",
-        licence="not stated on the Hub; WMT news test sets are given for research",
-    )
+    source = newstest("wmt16", "de-en")
     language = "German"
     code = "de"
     paper_items = 2_999

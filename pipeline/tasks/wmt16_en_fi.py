@@ -1,32 +1,20 @@
-"""WMT16 news translation, English to Finnish: all 6,000 rows of newstest2016 (Bojar et al. 2016),
-as the paper counts them.
+"""WMT16 news translation, English to Finnish: all 6,000 rows of newstest2016, as in the paper.
 
-They are 3,000 sentences, each asked twice: rows 3,000 to 5,999 repeat them with a second reference.
+Bojar et al. 2016. Rows 3,000 to 5,999 repeat the 3,000 sentences with a second reference;
 `wmt16_en_fi_3000` asks each once.
 """
 
 from typing import ClassVar
 
-from pipeline.tasks import Source
-from pipeline.tasks._translation import EnglishTo
+from pipeline.tasks._translation import EnglishTo, newstest
 
 
 class WMT16EnglishFinnish(EnglishTo):
-    """Translation into Finnish.
-
-    The Hub names the pair `fi-en` for both directions, and each row is an item with its own
-    reference.
-    """
+    """Translation into Finnish: each row of the Hub's pair `fi-en` is an item of its own."""
 
     name = "wmt16_en_fi"
     title = "WMT16 en-fi"
-    source = Source(
-        dataset="wmt/wmt16",
-        config="fi-en",
-        split="test",
-        url="https://huggingface.co/datasets/wmt/wmt16",
-        licence="CC BY 4.0",
-    )
+    source = newstest("wmt16", "fi-en", licence="CC BY 4.0")
     language = "Finnish"
     code = "fi"
     paper_items: ClassVar[int | None] = 6_000

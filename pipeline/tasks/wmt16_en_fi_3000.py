@@ -1,5 +1,4 @@
-"""WMT16 news translation, English to Finnish: the first 3,000 rows, each sentence of newstest2016
-once, with its first reference.
+"""WMT16 news translation, English to Finnish: the first 3,000 rows, each sentence once.
 
 The usual setting of this test set; the paper counts all 6,000 rows, which is `wmt16_en_fi`.
 """

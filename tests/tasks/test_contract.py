@@ -1,7 +1,4 @@
-"""What every task must fulfil.
-
-A new file in `pipeline/tasks` is tested here without a line added.
-"""
+"""What every task must fulfil; a new file in `pipeline/tasks` is tested without a line added."""
 
 import functools
 import os
@@ -17,7 +14,7 @@ from pipeline import metrics, tasks
 from pipeline.core import dates, registry, tables
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.records import Item
-from pipeline.data import rows as sources
+from pipeline.data.rows import rows as read_rows
 from pipeline.tasks import _gpqa
 from pipeline.tasks._choice import MultipleChoice
 
@@ -47,39 +44,52 @@ MAX_SCORED = 400
 MAX_PROGRAMS = 12
 """Items scored where the split is long, and where every item starts a process."""
 
+ROOTS = {"demo": DEMO} | ({"real": DATA} if DATA else {})
+
+
+def _has_rows(name: str, root: str) -> bool:
+    """Whether `root` should have the rows of a task; those of packages are the demo's."""
+    return root == DEMO or not (name in NOT_MIRRORED or tasks.get(name).source.package)
+
+
+def _every(*columns: str, of: list[tuple[str, ...]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(columns, [pytest.param(*c, id="-".join(c)) for c in of])
+
+
+def _every_with_data(*columns: str, of: list[tuple[str, ...]]) -> pytest.MarkDecorator:
+    """A test for each of the cases, whose first column is a task, on all the data there is."""
+    cases = [
+        pytest.param(*case, root, id="-".join((*case, label)))
+        for label, root in ROOTS.items()
+        for case in of
+        if _has_rows(case[0], root)
+    ]
+    return pytest.mark.parametrize((*columns, "root"), cases)
+
+
 every_name = pytest.mark.parametrize("name", NAMES)
-every_task = pytest.mark.parametrize(("name", "style"), CASES)
-every_task_with_shots = pytest.mark.parametrize(("name", "style"), SHOT_CASES)
-every_choice = pytest.mark.parametrize(("name", "style"), CHOICE_CASES)
-every_data = pytest.mark.parametrize(
-    "root",
-    [
-        DEMO,
-        pytest.param(DATA, marks=pytest.mark.skipif(not DATA, reason="DATESWEEP_DATA is not set")),
-    ],
-    ids=["demo", "real"],
-)
+every_task = _every("name", "style", of=CASES)
+every_task_with_shots = _every("name", "style", of=SHOT_CASES)
+every_choice = _every("name", "style", of=CHOICE_CASES)
+every_name_and_data = _every_with_data("name", of=[(name,) for name in NAMES])
+every_task_and_data = _every_with_data("name", "style", of=CASES)
+every_task_with_shots_and_data = _every_with_data("name", "style", of=SHOT_CASES)
+every_choice_and_data = _every_with_data("name", "style", of=CHOICE_CASES)
 
 
 @functools.cache
 def _read(source: tasks.Source, root: str) -> list[dict[str, object]] | None:
     """The rows of `source`; None where the mirror `root` lacks it."""
     try:
-        return list(sources.rows(source, root))
+        return list(read_rows(source, root))
     except DataError:
         return None
 
 
 def _rows(name: str, root: str) -> list[dict[str, object]]:
     source = tasks.get(name).source
-    if source.package and root == DATA:
-        pytest.skip("its rows come from a package and are tested as `demo`")
     rows = _read(source, root)
-    if rows is None:
-        assert root == DATA, (
-            f"configs/demo has no {source.dataset} ({source.config}, {source.split})"
-        )
-        pytest.skip(f"{source.dataset} ({source.config}, {source.split}) is not in the mirror")
+    assert rows is not None, f"{root} has no {source.dataset} ({source.config}, {source.split})"
     return rows
 
 
@@ -195,15 +205,12 @@ def test_an_unknown_task_is_an_error_that_names_the_nearest() -> None:
 
 
 def test_an_unknown_style_is_an_error_that_names_the_nearest() -> None:
-    with pytest.raises(
-        ConfigError,
-        match=r"task mmlu: style 'fife_shot'.*allowed: zero_shot, five_shot, cot.*did you mean 'five_shot'",
-    ):
+    styles = "allowed: zero_shot, five_shot, cot.*did you mean 'five_shot'"
+    with pytest.raises(ConfigError, match=f"task mmlu: style 'fife_shot'.*{styles}"):
         tasks.get("mmlu", "fife_shot")
 
 
-@every_data
-@every_name
+@every_name_and_data
 def test_item_ids_are_unique_and_stable(name: str, root: str) -> None:
     items, task = _items(name, root), tasks.get(name)
     assert len({item.item_id for item in items}) == len(items)
@@ -213,26 +220,21 @@ def test_item_ids_are_unique_and_stable(name: str, root: str) -> None:
     )  # an id does not depend on the rows behind
 
 
-@every_name
+@pytest.mark.parametrize(
+    "name", sorted(n for n in REAL_SIZES if DATA or tasks.get(n).source.package)
+)
 def test_the_real_split_is_whole_and_as_large_as_the_papers(name: str) -> None:
-    if name in NOT_MIRRORED:
-        pytest.skip("its real rows are not among the data that tests are given")
-    root = DEMO if tasks.get(name).source.package else DATA
-    if not root:
-        pytest.skip("DATESWEEP_DATA is not set")
-    assert len(_items(name, root)) == REAL_SIZES[name]
+    assert len(_items(name, DATA if DATA and _has_rows(name, DATA) else DEMO)) == REAL_SIZES[name]
     assert tasks.get(name).paper_items in (None, REAL_SIZES[name])
 
 
-@every_data
-@every_name
+@every_name_and_data
 def test_items_survive_a_frame(name: str, root: str) -> None:
     items = _items(name, root)
     assert list(tasks.items_of(tables.from_records(Item, items))) == items
 
 
-@every_data
-@every_task
+@every_task_and_data
 def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(
     name: str, style: str, root: str
 ) -> None:
@@ -248,8 +250,7 @@ def test_the_gold_output_gets_full_marks_and_a_wrong_one_less(
             assert worse[name] > right[name] + 5
 
 
-@every_data
-@every_task
+@every_task_and_data
 def test_the_gold_output_is_read_as_the_target(name: str, style: str, root: str) -> None:
     task = tasks.get(name, style)
     for item in _items(name, root):
@@ -258,8 +259,7 @@ def test_the_gold_output_is_read_as_the_target(name: str, style: str, root: str)
         assert task.executes_code or found.answer == item.target, item.item_id
 
 
-@every_data
-@every_task
+@every_task_and_data
 def test_no_prompt_tells_a_date(name: str, style: str, root: str) -> None:
     """What a task adds to an item's own texts holds no digit and no month, so the sweep's date is
     the only one.
@@ -285,8 +285,7 @@ def test_no_prompt_tells_a_date(name: str, style: str, root: str) -> None:
         assert not re.search(r"\d", wording) and not month.search(wording), item.item_id
 
 
-@every_data
-@every_task
+@every_task_and_data
 def test_a_prompt_depends_on_nothing_but_its_item(name: str, style: str, root: str) -> None:
     task = tasks.get(name, style)
     for item in _items(name, root)[:50]:
@@ -297,8 +296,7 @@ def test_a_prompt_depends_on_nothing_but_its_item(name: str, style: str, root: s
         assert all(option in prompt.user for option in item.options)
 
 
-@every_data
-@every_task
+@every_task_and_data
 def test_labels_are_one_for_each_option(name: str, style: str, root: str) -> None:
     task = tasks.get(name, style)
     for item in _items(name, root):
@@ -307,8 +305,7 @@ def test_labels_are_one_for_each_option(name: str, style: str, root: str) -> Non
         assert (task.max_tokens == 1) == bool(labels)
 
 
-@every_data
-@every_task_with_shots
+@every_task_with_shots_and_data
 def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(
     name: str, style: str, root: str
 ) -> None:
@@ -321,8 +318,7 @@ def test_shots_are_as_many_as_the_style_says_and_never_the_item_itself(
         assert (item.fields, item.options) not in [(shot.fields, shot.options) for shot in shots]
 
 
-@every_data
-@every_task_with_shots
+@every_task_with_shots_and_data
 def test_a_shot_is_asked_as_the_item_is_and_answered_right(
     name: str, style: str, root: str
 ) -> None:
@@ -345,10 +341,8 @@ def test_too_few_examples_are_an_error_that_tells_where_they_come_from(
 ) -> None:
     task, item = tasks.get(name, style), _items(name, DEMO)[0]
     shots = task.shots(item, _examples(name, style, DEMO))
-    with pytest.raises(
-        DataError,
-        match=rf"needs {task.num_shots} worked examples, found {len(shots) - 1}; they come from \S+/",
-    ):
+    numbers = f"needs {task.num_shots} worked examples, found {len(shots) - 1}"
+    with pytest.raises(DataError, match=rf"{numbers}; they come from \S+/"):
         task.shots(item, shots[1:])
 
 
@@ -358,8 +352,7 @@ def test_a_prompt_with_another_number_of_shots_is_refused(name: str, style: str)
         tasks.get(name, style).prompt(_items(name, DEMO)[0])
 
 
-@every_data
-@every_choice
+@every_choice_and_data
 @settings(max_examples=25, deadline=None)
 @given(option_order=st.integers(0, 10_000), choice=st.integers(0, 25))
 def test_an_answer_is_the_published_label_in_whatever_order_options_are_shown(
@@ -380,8 +373,7 @@ def test_an_answer_is_the_published_label_in_whatever_order_options_are_shown(
     assert answers["answer"].to_list() == ["ABCDE"[k] for k in known]
 
 
-@every_data
-@every_choice
+@every_choice_and_data
 def test_the_target_follows_its_option_in_every_order(name: str, style: str, root: str) -> None:
     task = tasks.get(name, style)
     items = _few(task, _items(name, root))
@@ -497,7 +489,7 @@ def test_the_demo_solutions_calculate_right() -> None:
 
 def test_the_demos_larger_gpqa_sets_hold_the_smaller_ones() -> None:
     diamond, main, extended = (
-        {str(row["Record ID"]): row for row in sources.rows(_gpqa.subset(f"gpqa_{name}"), DEMO)}
+        {str(row["Record ID"]): row for row in read_rows(_gpqa.subset(f"gpqa_{name}"), DEMO)}
         for name in ("diamond", "main", "extended")
     )
     assert diamond.items() <= main.items() <= extended.items()

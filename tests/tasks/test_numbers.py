@@ -107,8 +107,8 @@ def test_the_statement_of_the_answer_decides(text: str, number: str, rule: str) 
         ("The answer is 9.</think>Answer: 4", "4"),  # opened by the chat template
         ("analysisIs the answer 9?assistantfinalAnswer: 4", "4"),
         (
-            "<|channel|>analysis<|message|>9?<|end|><|start|>assistant<|channel|>final<|message|>Answer: "
-            "4<|return|>",
+            "<|channel|>analysis<|message|>9?<|end|><|start|>assistant"
+            "<|channel|>final<|message|>Answer: 4<|return|>",
             "4",
         ),
         (
