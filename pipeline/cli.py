@@ -281,14 +281,15 @@ def join(
     ] = None,
 ) -> None:
     """Compare runs that differ in the engine only: batch size, precision, GPU."""
-    from pipeline.commands.join import check_out, joined, table, write
+    from pipeline.commands.join import joined, table
+    from pipeline.commands.out_file import check_out, write_out
 
     if out is not None:
         check_out(out)
     frame = joined(runs)
     _print(table(frame))
     if out is not None:
-        write(frame, out)
+        write_out(frame, out)
         _reporter().say(f"joined: {out}")
 
 
@@ -315,14 +316,14 @@ def compare(
     engine, checkpoint, prompts. Models are paired by name, or where each run has only one.
     """
     from pipeline.commands import compare as command
-    from pipeline.commands.join import check_out, write
+    from pipeline.commands.out_file import check_out, write_out
 
     if out is not None:
         check_out(out)
     comparison = command.compare(run_a, run_b, pair or [])
     _print(command.table_of(comparison))
     if out is not None:
-        write(comparison.rows, out)
+        write_out(comparison.rows, out)
         _reporter().say(f"compared: {out}")
 
 

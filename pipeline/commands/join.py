@@ -1,13 +1,12 @@
-"""Runs of the same tasks, items and variants under other engine settings (batch size, precision,
-GPU), side by side.
+"""Runs of the same tasks, items and variants under other engine settings, side by side.
 
-A run has one engine setting, whose name (`[engine] name`) is a column of its tables. `joined` puts
-the scores of several runs into one frame, with what their engines honoured; `variation` says how
-much each score changes with the engine alone.
+A run has one engine setting (batch size, precision, GPU), whose name (`[engine] name`) is a column
+of its tables. `joined` puts the scores of several runs into one frame, with what their engines
+honoured; `variation` says how much each score changes with the engine alone.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,15 @@ import numpy as np
 import polars as pl
 
 from pipeline import metrics
-from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, spread
-from pipeline.core.errors import ConfigError, StoreError, first_few
-from pipeline.report import wording
-from pipeline.store import Run, differences, read_parquet, replacing, write_parquet
+from pipeline.analyses import AXES, BY_VARIANT, CONDITION, SERIES_KEY, SPREAD, mean_score, spread
+from pipeline.core.errors import StoreError, first_few
+from pipeline.report import Lines, wording
+from pipeline.store import Run, differences, read_parquet
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-FACTS: Mapping[str, tuple[str, str, pl.DataType]] = {
+FACTS: dict[str, tuple[str, str, pl.DataType]] = {
     "backend": ("", "backend", pl.String()),
     "device": ("settings", "device", pl.String()),
     "dtype": ("settings", "dtype", pl.String()),
@@ -36,8 +35,9 @@ FACTS: Mapping[str, tuple[str, str, pl.DataType]] = {
     "processor": ("hardware", "processor", pl.String()),
     "vllm": ("versions", "vllm", pl.String()),
 }
-"""Column -> part and key of the engine's facts (`engine.VllmEngine.facts`), and its type; null
-where an engine does not say."""
+"""Column -> part and key of what an engine says of itself, and its type; null where it does not
+say."""
+_FACTS_SCHEMA = {"model": pl.String()} | {name: dtype for name, (_, _, dtype) in FACTS.items()}
 
 _OF_THE_ENGINE = ("dtype", "batch_invariant")
 """Settings of a model file that `[engine]` overrides, so that runs under several of them are what
@@ -49,16 +49,17 @@ _GROUP = [name for name in SERIES_KEY if name != "engine"]
 """What a score is of, whatever engine gave it."""
 
 VARIATION = pl.Schema(
-    {name: pl.String() for name in _GROUP}
-    | dict(CONDITION)
+    dict.fromkeys(_GROUP, pl.String())
+    | CONDITION
     | {"num_dates": pl.Int64(), "engines": pl.String()}
-    | dict(SPREAD)
+    | SPREAD
 )
 
 
 def joined(folders: Sequence[str | Path]) -> pl.DataFrame:
-    """One row for each run, series and variant: `run` (the folder as given), the columns of
-    `Evidence.by_variant`, and those of `FACTS`.
+    """One row for each run, series and variant.
+
+    Columns are `run` (the folder as given), those of `Evidence.by_variant`, and those of `FACTS`.
 
     Raises:
         StoreError: a folder is no run or is not analysed; runs of one model have one engine name;
@@ -68,60 +69,47 @@ def joined(folders: Sequence[str | Path]) -> pl.DataFrame:
     _check_same(runs)
     scores = [_scores(run) for run in runs]
     _check_engines(runs, scores)
-    return pl.concat(scores).sort(
-        *_GROUP, "engine", *AXES, "date", "variant", "replicate", nulls_last=False
-    )
+    order = [*_GROUP, "engine", *AXES, "date", "variant", "replicate"]
+    return pl.concat(scores).sort(order, nulls_last=False)
 
 
 def variation(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row for each series but for its engine, and condition, for which there are at least two
-    engines.
+    """One row for each series but for its engine, and condition, that several engines scored.
 
     `frame` is that of `joined`. `engines` names the engines, sorted; the columns of `spread` are
     over their scores, and the `value`s are engine names. Where a condition has dates, each engine's
     score is first averaged over its `num_dates` dates, those without a score left out; where it has
     none, `num_dates` is 0. Placebo copies are left out.
     """
-    asked = frame.filter(pl.col("replicate") == 0).sort(*_GROUP, *AXES, "engine", "date")
+    asked = frame.filter(replicate=0).sort(*_GROUP, *AXES, "engine", "date")
     groups = asked.partition_by([*_GROUP, "condition"], maintain_order=True)
     rows = [_variation_row(group) for group in groups if group["engine"].n_unique() > 1]
     return pl.DataFrame(rows, schema=VARIATION)
 
 
+def _variation_row(group: pl.DataFrame) -> dict[str, Any]:
+    """One row of `variation`: the scores of one series and condition, sorted by engine."""
+    first = group.row(0, named=True)
+    by_engine = group.partition_by("engine", maintain_order=True)
+    engines = [scores["engine"][0] for scores in by_engine]
+    means = np.array([mean_score(scores["score"]) for scores in by_engine])
+    higher_is_better = metrics.get(first["metric"]).higher_is_better
+    return {
+        **{name: first[name] for name in [*_GROUP, *CONDITION]},
+        "num_dates": group["date"].n_unique() if first["date"] is not None else 0,
+        "engines": ", ".join(engines),
+        **spread(engines, means, higher_is_better=higher_is_better),
+    }
+
+
 def left_out(frame: pl.DataFrame) -> pl.DataFrame:
-    """The first row of each series but for its engine that only one engine scored, and of which
-    `variation` therefore says nothing.
+    """The first row of each series but for its engine that only one engine scored.
+
+    `variation` says nothing of them.
     """
-    asked = frame.filter(pl.col("replicate") == 0).sort(*_GROUP, "engine", *AXES, "date")
-    return asked.filter(pl.col("engine").n_unique().over(_GROUP) == 1).unique(
-        _GROUP, keep="first", maintain_order=True
-    )
-
-
-def check_out(out: Path) -> None:
-    """Nothing, where `write` can write to a file of the name of `out`.
-
-    Raises:
-        ConfigError: it ends neither in `.parquet` nor in `.csv`.
-    """
-    if out.suffix not in (".parquet", ".csv"):
-        raise ConfigError(
-            f"--out: given {str(out)!r}; allowed: a file that ends in .parquet or .csv"
-        )
-
-
-def write(frame: pl.DataFrame, out: Path) -> None:
-    """Nothing; `frame` is written to `out`, a `.parquet` or `.csv` file, in one rename.
-
-    Raises:
-        ConfigError: the file's name ends otherwise.
-    """
-    check_out(out)
-    if out.suffix == ".parquet":
-        write_parquet(frame, out)
-        return
-    with replacing(out) as part:
-        frame.write_csv(part, float_precision=6)
+    asked = frame.filter(replicate=0).sort(*_GROUP, "engine", *AXES, "date")
+    lonely = asked.filter(pl.col("engine").n_unique().over(_GROUP) == 1)
+    return lonely.unique(_GROUP, keep="first", maintain_order=True)
 
 
 def table(frame: pl.DataFrame) -> "Table":
@@ -129,36 +117,30 @@ def table(frame: pl.DataFrame) -> "Table":
 
     Its caption says which series are left out.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    found, names = variation(frame), wording.Names(frame)
-    caption = Text("\n".join(["sd: over engines, with n - 1. cv: sd / mean", *_note(frame, names)]))
-    shown = Table(title="Scores across engine settings", caption=caption, pad_edge=False, box=None)
-    for heading in ("model", "task", "engines"):
-        shown.add_column(heading, overflow="fold")
-    for heading in ("mean", "sd", "cv", "worst", "best", "delta"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for row in found.iter_rows(named=True):
-        cv = wording.DASH if row["cv_percent"] is None else f"{row['cv_percent']:.2f}%"
-        numbers = {
-            name: wording.number(row[name]) for name in ("mean", "sd", "worst", "best", "delta")
-        } | {"cv": cv}
+    names = wording.Names(frame)
+    caption = "\n".join(["sd: over engines, with n - 1. cv: sd / mean", *_note(frame, names)])
+    lines = Lines(
+        "Scores across engine settings",
+        ["task", "engines"],
+        ["mean", "sd", "cv", "worst", "best", "delta"],
+        caption=Text(caption),
+    )
+    for row in variation(frame).iter_rows(named=True):
         task = names.short(row) + ("" if row["date_format"] else ", no date")
-        keys = [Text(row["model"]), Text(task), Text(row["engines"])]
-        shown.add_row(
-            *keys, *(numbers[name] for name in ("mean", "sd", "cv", "worst", "best", "delta"))
-        )
-    return shown
+        mean, sd, *ends = (wording.number(row[n]) for n in ("mean", "sd", "worst", "best", "delta"))
+        numbers = [mean, sd, wording.percent(row["cv_percent"], 2), *ends]
+        lines.add(row["model"], [task, row["engines"]], numbers)
+    return lines.table
 
 
 def _note(frame: pl.DataFrame, names: wording.Names) -> list[str]:
     """One line that names the series left out, model by model; none where there is none."""
     by_model: dict[str, list[str]] = {}
     for row in left_out(frame).iter_rows(named=True):
-        by_model.setdefault(f"{row['model']} under {row['engine']}", []).append(
-            names.short(row, with_condition=False)
-        )
+        series = by_model.setdefault(f"{row['model']} under {row['engine']}", [])
+        series.append(names.short(row, with_condition=False))
     listed = "; ".join(f"{model} ({', '.join(series)})" for model, series in by_model.items())
     return [f"left out, scored under one engine only: {listed}"] if by_model else []
 
@@ -173,85 +155,64 @@ def _scores(run: Run) -> pl.DataFrame:
     scores = read_parquet(path)
     if missing := [name for name in BY_VARIANT if name not in scores.columns]:
         raise StoreError(
-            f"{path} lacks {', '.join(missing)}: an older version wrote it; run `datesweep "
-            f"analyse {run.folder}` again"
+            f"{path} lacks {', '.join(missing)}: an older version wrote it; run `datesweep analyse "
+            f"{run.folder}` again"
         )
-    facts = [
-        {"model": model, **_facts(run.engine_facts(model))}
-        for model in scores["model"].unique().sort()
-    ]
-    schema = {"model": pl.String()} | {name: dtype for name, (_, _, dtype) in FACTS.items()}
-    named = scores.match_to_schema(BY_VARIANT, extra_columns="ignore").with_columns(
-        run=pl.lit(str(run.folder))
-    )
-    return named.select("run", *BY_VARIANT).join(
-        pl.DataFrame(facts, schema=schema), on="model", how="left", maintain_order="left"
-    )
+    facts = [{"model": model, **_facts(run, model)} for model in scores["model"].unique().sort()]
+    scores = scores.match_to_schema(BY_VARIANT, extra_columns="ignore")
+    named = scores.select(pl.lit(str(run.folder)).alias("run"), *BY_VARIANT)
+    described = pl.DataFrame(facts, schema=_FACTS_SCHEMA)
+    return named.join(described, on="model", how="left", maintain_order="left")
 
 
-def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(run: Run, model: str) -> dict[str, Any]:
     """Values of the columns `FACTS`, None where an engine does not say."""
-    found = {
+    facts = run.engine_facts(model)
+    values = {
         name: (facts.get(part, {}) if part else facts).get(key)
         for name, (part, key, _) in FACTS.items()
     }
-    return {name: None if value == "" else value for name, value in found.items()}
+    return {name: None if value == "" else value for name, value in values.items()}
 
 
 def _check_same(runs: list[Run]) -> None:
-    """Raise where two runs differ in what they asked, or in how they asked a model that both have."""
+    """Raise where two runs differ in what they asked, or in how they asked a model of both."""
     if len(runs) < 2:
         raise StoreError(f"{len(runs)} run(s) given; joining needs two or more")
     for first, second in itertools.combinations(runs, 2):
-        both = {m["name"] for m in _models(first)} & {m["name"] for m in _models(second)}
-        if lines := differences(_measured(first, both), _measured(second, both)):
-            raise _not_one_sweep(
-                first,
-                second,
-                "These settings differ (was: the first, now: the second):\n  "
-                + "\n  ".join(first_few(lines, _SHOWN))
-                + "\n",
-            )
-        if odd := sorted(_variants(first) ^ _variants(second)):
-            raise _not_one_sweep(
-                first,
-                second,
-                f"Of their variants {len(odd)} are not in both, the first: {odd[0]}. ",
-            )
-
-
-def _not_one_sweep(first: Run, second: Run, why: str) -> StoreError:
-    return StoreError(
-        f"{first.folder} and {second.folder} differ in more than the engine, so their "
-        f"scores cannot be compared. {why}"
-        "Join runs of one sweep that differ in [engine] only"
-    )
+        common = _models(first).keys() & _models(second).keys()
+        if lines := differences(_measured(first, common), _measured(second, common)):
+            listed = "\n  ".join(first_few(lines, _SHOWN))
+            why = f"These settings differ (was: the first, now: the second):\n  {listed}\n"
+        elif odd := sorted(_variants(first) ^ _variants(second)):
+            why = f"Of their variants {len(odd)} are not in both, the first: {odd[0]}. "
+        else:
+            continue
+        raise StoreError(
+            f"{first.folder} and {second.folder} differ in more than the engine, so their scores "
+            f"cannot be compared. {why}Join runs of one sweep that differ in [engine] only"
+        )
 
 
 def _measured(run: Run, models: set[str]) -> dict[str, Any]:
     """What decides the answers of `models` in a run, but for its engine."""
     settings = run.manifest()["settings"]
+    shared = {k: v for k, v in settings["sweep"].items() if k not in ("engine", "name", "models")}
     return {
         "tasks": settings["tasks"],
-        "sweep": {
-            key: value
-            for key, value in settings["sweep"].items()
-            if key not in ("engine", "name", "models")
-        },
+        "sweep": shared,
         "models": {
-            m["name"]: {k: v for k, v in m.items() if k not in _OF_THE_ENGINE}
-            for m in _models(run)
-            if m["name"] in models
+            name: {key: value for key, value in model.items() if key not in _OF_THE_ENGINE}
+            for name, model in _models(run).items()
+            if name in models
         },
-        "checkpoints": {
-            name: found for name, found in settings["checkpoints"].items() if name in models
-        },
+        "checkpoints": {k: v for k, v in settings["checkpoints"].items() if k in models},
     }
 
 
-def _models(run: Run) -> list[dict[str, Any]]:
+def _models(run: Run) -> dict[str, dict[str, Any]]:
     """The settings of each model of a run."""
-    return list(run.manifest()["settings"]["sweep"]["models"])
+    return {model["name"]: model for model in run.manifest()["settings"]["sweep"]["models"]}
 
 
 def _variants(run: Run) -> set[str]:
@@ -261,32 +222,13 @@ def _variants(run: Run) -> set[str]:
 def _check_engines(runs: list[Run], scores: list[pl.DataFrame]) -> None:
     """Raise where two runs gave scores of one model under one engine name."""
     seen: dict[tuple[str, str], Run] = {}
-    for run, mine in zip(runs, scores, strict=True):
-        for model, engine in (
-            mine.select("model", "engine").unique().sort("model", "engine").iter_rows()
-        ):
+    for run, frame in zip(runs, scores, strict=True):
+        pairs = frame.select("model", "engine").unique().sort("model", "engine")
+        for model, engine in pairs.iter_rows():
             if other := seen.get((model, engine)):
                 raise StoreError(
-                    f"{other.folder} and {run.folder} both have scores of model {model} "
-                    f"under the engine setting {engine!r}. Name the "
-                    'setting in each sweep, e.g. `[engine] name = "batch-8"`, and run it '
-                    "again under that name"
+                    f"{other.folder} and {run.folder} both have scores of model {model} under the "
+                    f"engine setting {engine!r}. Name the setting in each sweep, e.g. `[engine] "
+                    'name = "batch-8"`, and run it again under that name'
                 )
             seen[model, engine] = run
-
-
-def _variation_row(group: pl.DataFrame) -> dict[str, Any]:
-    """One row of `variation`: the scores of one series and condition, sorted by engine."""
-    engines = group["engine"].unique(maintain_order=True).to_list()
-    by_engine = [
-        group.filter(pl.col("engine") == engine)["score"].drop_nulls().to_numpy()
-        for engine in engines
-    ]
-    scores = np.array([float(known.mean()) if known.size else np.nan for known in by_engine])
-    first = group.row(0, named=True)
-    return {
-        **{name: first[name] for name in [*_GROUP, *CONDITION]},
-        "num_dates": group["date"].n_unique() if first["date"] is not None else 0,
-        "engines": ", ".join(engines),
-        **spread(engines, scores, higher_is_better=metrics.get(first["metric"]).higher_is_better),
-    }

@@ -23,9 +23,9 @@ def number(value: float | None, digits: int = 2) -> str:
     return DASH if value is None else f"{value:.{digits}f}"
 
 
-def percent(value: float | None) -> str:
-    """A percentage with one digit; a dash for None."""
-    return DASH if value is None else f"{value:.1f}%"
+def percent(value: float | None, digits: int = 1) -> str:
+    """A percentage with a fixed number of digits; a dash for None."""
+    return DASH if value is None else f"{value:.{digits}f}%"
 
 
 def p_value(value: float | None) -> str:
