@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.analyses import AXES, Evidence, Outcomes, evidence_of_run, stats
-from pipeline.commands.compare import _notes, _paired
 from pipeline.commands.compare._match import SCHEMA, SERIES, SIDES, Match
+from pipeline.commands.compare._notes import left_out, nothing_common, other_settings
+from pipeline.commands.compare._paired import DRAWS_PER_TEST, NUM_DRAWS
 from pipeline.core.errors import ConfigError, StoreError, nearest
 from pipeline.store import Place, Run
 
@@ -45,7 +46,7 @@ def compare(run_a: str | Place, run_b: str | Place, pairs: Sequence[str] = ()) -
     runs = (Run.open(run_a), Run.open(run_b))
     a, b = map(evidence_of_run, runs)
     comparison = compare_evidence(a, b, names, names=(str(run_a), str(run_b)))
-    settings = _notes.other_settings(runs, comparison.rows)
+    settings = other_settings(runs, comparison.rows)
     return dataclasses.replace(comparison, notes=[*comparison.notes, *settings])
 
 
@@ -65,13 +66,13 @@ def compare_evidence(
     matches = list(_matches(a, b, pairs))
     asked = [(match, condition) for match in matches for condition in match.conditions()]
     if not asked:
-        raise StoreError(_notes.nothing_common(a, b, names))
-    max_draws = max(_paired.NUM_DRAWS, int(_paired.DRAWS_PER_TEST * len(asked)))
+        raise StoreError(nothing_common(a, b, names))
+    max_draws = max(NUM_DRAWS, int(DRAWS_PER_TEST * len(asked)))
     rows = pl.DataFrame([m.row(condition, max_draws) for m, condition in asked], schema=SCHEMA)
     corrected = stats.holm(rows["p_value"].fill_null(np.nan).to_numpy())
     rows = rows.with_columns(p_value_holm=pl.Series(corrected).fill_nan(None))
     rows = rows.sort(*SIDES, *SERIES, *AXES, nulls_last=False)
-    return Comparison(rows=rows, notes=_notes.left_out(a, b, rows), names=names)
+    return Comparison(rows=rows, notes=left_out(a, b, rows), names=names)
 
 
 def _names_of_pair(pair: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.analyses import CONDITION, Bools, Cells, Combine, Ints, Outcomes, stats
-from pipeline.commands.compare import _paired
+from pipeline.commands.compare._paired import group_sums, interval, p_value, rounded
 
 SERIES = ["task", "style", "metric"]
 SIDES = ["model_a", "model_b", "engine_a", "engine_b"]
@@ -146,20 +146,20 @@ def _scores(
     if not known.size:
         return {}
     gaps = scores_b[known] - scores_a[known]
-    difference = float(_paired.rounded(gaps.mean()))
+    difference = float(rounded(gaps.mean()))
     row: dict[str, Any] = {
         "score_a": float(scores_a[known].mean()),
         "score_b": float(scores_b[known].mean()),
         "difference": difference,
     }
     if dates[0] is not None:
-        gaps = _paired.rounded(gaps)
+        gaps = rounded(gaps)
         low, high = int(gaps.argmin()), int(gaps.argmax())
         row |= {"lowest": float(gaps[low]), "lowest_date": dates[known[low]]}
         row |= {"highest": float(gaps[high]), "highest_date": dates[known[high]]}
     if np.count_nonzero(a.present.any(axis=1)) < 2:
         return row
-    sums = _paired.group_sums(a, b, combine)
-    low_end, high_end = _paired.interval(sums)
-    p_value = _paired.p_value(sums, difference, max_draws=max_draws)
-    return row | {"low": low_end, "high": high_end, "p_value": p_value}
+    sums = group_sums(a, b, combine)
+    low_end, high_end = interval(sums)
+    p = p_value(sums, difference, max_draws=max_draws)
+    return row | {"low": low_end, "high": high_end, "p_value": p}
