@@ -170,12 +170,11 @@ def plan(
     )
     from pipeline import plan as stage
     from pipeline.data import fetch
-    from pipeline.plan import cost
     from pipeline.store import Run
     from pipeline.sweep import default_folder
 
     reporter = _reporter()
-    stated_rate = cost.stated_rate(rate) if rate else None
+    stated_rate = stage.stated_rate(rate) if rate else None
     fetch.check_present(spec, weights=False)
     folder = Run(out or default_folder(spec))
     with folder.locked():
@@ -184,7 +183,7 @@ def plan(
             stage.check_gold(planned, spec, reporter)
         _print(stage.task_table(planned))
         _print(stage.plan_table(folder))
-        _print(cost.table(folder, spec, stated_rate, gpus))
+        _print(stage.cost_table(folder, spec, stated_rate, gpus))
         for note in stage.plan_notes(folder, spec):
             reporter.say(note)
         reporter.say(f"next: datesweep generate {folder.folder}")

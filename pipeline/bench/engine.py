@@ -142,4 +142,5 @@ def _remember(bench: Bench, timed: dict[str, Timed]) -> None:
     if text := timed.get("text"):
         writing = max(text.seconds - (text.prompt_tokens - text.cached_tokens) / prompt, 1e-3)
         output = text.output_tokens / writing
-    keep_rate(bench.model.name, Rate(prompt, output), f"{engines.build()}, {engines.processor()}")
+    measured_on = f"{engines.build()}, {engines.processor()}"
+    keep_rate(bench.model.name, Rate(prompt, output, measured_on))

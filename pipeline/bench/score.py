@@ -17,8 +17,7 @@ from pipeline import metrics, tasks
 from pipeline.bench import REPEATS, Bench, Figures, _corpus, _human_eval
 from pipeline.core.errors import DataError
 from pipeline.core.records import Item
-from pipeline.plan import benchmarks
-from pipeline.plan.gold import gold_outputs
+from pipeline.plan import Benchmark, fitting_metrics, gold_outputs, load
 from pipeline.settings import TaskSpec
 
 ABOUT = (
@@ -42,20 +41,20 @@ def measure(bench: Bench) -> Figures:
     return figures
 
 
-def _load(name: str, bench: Bench) -> benchmarks.Benchmark:
+def _load(name: str, bench: Bench) -> Benchmark:
     """The benchmark `name`, of the user's mirror where that has it."""
     spec, own = TaskSpec(name=name), os.environ.get("DATESWEEP_DATA")
     try:
-        return benchmarks.load(spec, own or bench.spec.data_root)
+        return load(spec, own or bench.spec.data_root)
     except DataError:
-        return benchmarks.load(spec, bench.spec.data_root)
+        return load(spec, bench.spec.data_root)
 
 
 def _some(items: Sequence[Item], share: float) -> Sequence[Item]:
     return items[: max(LEAST_ITEMS, round(len(items) * share))]
 
 
-def _labels(benchmark: benchmarks.Benchmark, share: float) -> Figures:
+def _labels(benchmark: Benchmark, share: float) -> Figures:
     """Rates under the task's own metrics and under all that read labels: by the clock, and per
     second of CPU time, which is per core.
     """
@@ -66,7 +65,7 @@ def _labels(benchmark: benchmarks.Benchmark, share: float) -> Figures:
     outputs = outputs.with_columns(
         label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64))
     )
-    everything = benchmarks.fitting_metrics(benchmark.spec)
+    everything = fitting_metrics(benchmark.spec)
     wall_s, cpu_s = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
     _, all_cpu_s = _medians(lambda: _judge(benchmark.task, outputs, ["accuracy", *everything]))
     return {
@@ -77,7 +76,7 @@ def _labels(benchmark: benchmarks.Benchmark, share: float) -> Figures:
     }
 
 
-def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
+def _translations(benchmark: Benchmark, share: float) -> Figures:
     """The rate at which translations are read out of outputs and judged by both metrics.
 
     The repeats of an item stand together.
@@ -87,7 +86,7 @@ def _translations(benchmark: benchmarks.Benchmark, share: float) -> Figures:
     return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}
 
 
-def _repeated(benchmark: benchmarks.Benchmark, count: int) -> pl.DataFrame:
+def _repeated(benchmark: Benchmark, count: int) -> pl.DataFrame:
     """Right answers of the items, again and again up to `count` rows, those of an item together."""
     gold = gold_outputs(benchmark, 0)
     return (
@@ -115,7 +114,7 @@ def _medians(work: Callable[[], None]) -> tuple[float, float]:
     return statistics.median(wall), statistics.median(cpu)
 
 
-_WORK: dict[str, Callable[[benchmarks.Benchmark, float], Figures]] = {
+_WORK: dict[str, Callable[[Benchmark, float], Figures]] = {
     "humaneval": lambda benchmark, share: _human_eval.measure(_some(benchmark.items, share)),
     "mmlu": _labels,
     "wmt16_en_de": _translations,

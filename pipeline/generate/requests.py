@@ -8,7 +8,7 @@ from pipeline.core.records import Item, Request, Sampling
 from pipeline.data import checkpoints
 from pipeline.engines import Pretended
 from pipeline.generate.loaded_plan import PlannedShard, load_plan
-from pipeline.plan import Benchmark, max_tokens, rendered
+from pipeline.plan import Benchmark, rendered
 from pipeline.prompts import PromptBuilder, Spliced, Splicer
 from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.store import Run
@@ -97,7 +97,7 @@ class Composer:
 
 
 def _sampling(model: ModelSpec, benchmark: Benchmark, item: Item) -> Sampling:
-    drawn, length = model.sampling, max_tokens(benchmark.spec, benchmark.task, model)
+    drawn, length = model.sampling, benchmark.max_tokens(model)
     if benchmark.task.kind == "label" or drawn.temperature == 0:
         return Sampling(max_tokens=length, temperature=0.0, top_p=1.0, top_k=0, seed=None)
     # The seed belongs to the item: every date of an item draws with the same random numbers.

@@ -15,7 +15,7 @@ from pipeline.core import cores, tables
 from pipeline.core.errors import PromptError
 from pipeline.core.records import Item, Variant
 from pipeline.data import checkpoints
-from pipeline.plan.benchmarks import Benchmark, max_tokens
+from pipeline.plan.benchmarks import Benchmark
 from pipeline.prompts import (
     CONTEXT,
     ItemPrompt,
@@ -109,7 +109,7 @@ def check_prompts(
         sweep.add(spliced, texts)
         copies.add(spliced, again)
         num_prompts = len(benchmark.items) * (len(texts) + len(again))
-        num_output += num_prompts * max_tokens(benchmark.spec, benchmark.task, model)
+        num_output += num_prompts * benchmark.max_tokens(model)
     # Copies come after the whole sweep, which no cache keeps, so they are computed anew.
     floor = sweep.floor(BLOCK_SIZES) + copies.floor(BLOCK_SIZES)
     template = f"{model.template.paper or ''}{checker.builder.tokenizer.hf.chat_template}"
@@ -247,7 +247,7 @@ class _Checker:
 
     def _longest(self, benchmark: Benchmark, spliced: Spliced, texts: list[str]) -> int:
         """Tokens of the longest prompt with output, having checked that the model can take it."""
-        output = max_tokens(benchmark.spec, benchmark.task, self.model)
+        output = benchmark.max_tokens(self.model)
         needed = [spliced.longest(number, texts) + output for number in range(len(benchmark.items))]
         for item, length in zip(benchmark.items, needed, strict=True):
             if self.limit is not None and length > self.limit:

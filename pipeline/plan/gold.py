@@ -11,7 +11,8 @@ from pipeline.core import tables
 from pipeline.core.errors import DataError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Item
-from pipeline.plan.benchmarks import Benchmark, scored_by
+from pipeline.plan.benchmarks import Benchmark
+from pipeline.plan.scoring import scored_by
 from pipeline.plan.stage import Plan
 from pipeline.settings import SweepSpec
 

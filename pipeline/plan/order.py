@@ -1,11 +1,10 @@
-"""The requests of a plan in prefix order, cut into shards: which item meets which variant, and when
-the engine gets it.
+"""The requests of a plan in prefix order, cut into shards.
 
 Everything is columns of small integers; a year of MMLU is five million rows. `item` and `arm` are
 row numbers of the plan's tables `asked` (task, style, item) and `arms` (variant, replicate).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -28,9 +27,8 @@ benchmark has a system text of its own."""
 
 def arms(variants: Sequence[Variant], placebo: Sequence[str]) -> list[Arm]:
     """Every variant once, and then the placebo copies."""
-    return [Arm(variant=v.variant, replicate=0) for v in variants] + [
-        Arm(variant=name, replicate=1) for name in placebo
-    ]
+    swept = [Arm(variant=v.variant, replicate=0) for v in variants]
+    return swept + [Arm(variant=name, replicate=1) for name in placebo]
 
 
 def asked_items(benchmarks: Sequence[Benchmark]) -> list[AskedItem]:
@@ -45,8 +43,7 @@ def asked_items(benchmarks: Sequence[Benchmark]) -> list[AskedItem]:
 def prefix_order(
     benchmarks: Sequence[Benchmark], variants: Sequence[Variant], placebo: Sequence[str]
 ) -> pl.DataFrame:
-    """Columns `item`, `arm` and `group`, one row for each request, in the order in which the engine
-    gets them.
+    """Columns `item`, `arm` and `group`, a row for each request, as the engine is to get them.
 
     Equal prefixes are neighbours, and the longest shared part changes least often, so its keys and
     values are still cached: what a prompt says first, its date or its question, is the outermost
@@ -54,45 +51,44 @@ def prefix_order(
     reversed: a copy must not sit beside its original, nor have the same neighbours. `group` numbers
     the requests that share all but the innermost level: what a replica should have as a whole.
     """
-    items, listed = _item_levels(benchmarks), arms(variants, placebo)
-    of = {v.variant: v for v in variants}
+    items = _item_levels(benchmarks)
+    by_name = {v.variant: v for v in variants}
     blocks: dict[tuple[int, str], list[int]] = {}
-    for number, arm in enumerate(listed):
-        blocks.setdefault((arm.replicate, of[arm.variant].condition), []).append(number)
+    for number, arm in enumerate(arms(variants, placebo)):
+        blocks.setdefault((arm.replicate, by_name[arm.variant].condition), []).append(number)
+    placements = {v.condition: v.placement for v in variants}
     ordered = [
-        _block(
-            items, numbers, of[listed[numbers[0]].variant].placement, is_reversed=replicate > 0
-        ).with_columns(block=pl.lit(i))
-        for i, ((replicate, _), numbers) in enumerate(blocks.items())
+        _block(items, numbers, placements[condition], is_reversed=replicate > 0)
+        for (replicate, condition), numbers in blocks.items()
     ]
-    return pl.concat(ordered).select("item", "arm", group=pl.struct("block", "group").rle_id())
+    numbered = [rows.with_columns(block=pl.lit(i)) for i, rows in enumerate(ordered)]
+    return pl.concat(numbered).select("item", "arm", group=pl.struct("block", "group").rle_id())
 
 
 def _item_levels(benchmarks: Sequence[Benchmark]) -> pl.DataFrame:
-    """For each asked item: its number, its benchmark's, and a number for the worked examples that
-    it shares with others.
+    """A row for each asked item: `item`, `benchmark`, `shots`.
+
+    The last numbers the worked examples that it shares with other items of its benchmark.
     """
     rows: list[tuple[int, int]] = []
-    for number, asked in enumerate(benchmarks):
-        seen: dict[tuple[str, ...], int] = {}
-        for item in asked.items:
-            key = tuple(shot.item_id for shot in asked.task.shots(item, asked.examples))
-            rows.append((number, seen.setdefault(key, len(seen))))
+    for number, benchmark in enumerate(benchmarks):
+        task, numbers = benchmark.task, dict[tuple[str, ...], int]()
+        for item in benchmark.items:
+            key = tuple(shot.item_id for shot in task.shots(item, benchmark.examples))
+            rows.append((number, numbers.setdefault(key, len(numbers))))
     levels = pl.DataFrame(rows, schema={"benchmark": pl.UInt32, "shots": pl.UInt32}, orient="row")
     return levels.with_row_index("item")
 
 
 def _block(
-    items: pl.DataFrame, numbers: list[int], placement: str, *, is_reversed: bool
+    items: pl.DataFrame, arms: list[int], placement: str, *, is_reversed: bool
 ) -> pl.DataFrame:
     """The requests of one condition in order."""
     levels = _LEVELS[placement]
-    crossed = pl.DataFrame({"arm": pl.Series(numbers, dtype=pl.UInt32)}).join(items, how="cross")
-    keys = [
-        -pl.col("item").cast(pl.Int32) if level == "item" and is_reversed else pl.col(level)
-        for level in levels
-    ]
-    return crossed.sort(keys).select("item", "arm", group=pl.struct(levels[:-1]).rle_id())
+    crossed = pl.DataFrame({"arm": pl.Series(arms, dtype=pl.UInt32)}).join(items, how="cross")
+    reverse = {"item": -pl.col("item").cast(pl.Int32)} if is_reversed else {}
+    ordered = crossed.sort([reverse.get(level, pl.col(level)) for level in levels])
+    return ordered.select("item", "arm", group=pl.struct(levels[:-1]).rle_id())
 
 
 def cut_shards(ordered: pl.DataFrame, shard_rows: int) -> pl.DataFrame:
@@ -100,19 +96,15 @@ def cut_shards(ordered: pl.DataFrame, shard_rows: int) -> pl.DataFrame:
 
     A group is split only if it is larger than a shard.
     """
-    sizes = ordered.group_by("group", maintain_order=True).len()["len"].to_list()
-    numbers, shard, room = [], -1, 0
-    for size in sizes:
-        for piece in _pieces(size, shard_rows):
-            if piece > room:
-                shard, room = shard + 1, shard_rows
-            room -= piece
-            numbers.append((shard, piece))
-    column = np.repeat(np.array([s for s, _ in numbers], dtype=np.uint32), [n for _, n in numbers])
+    shards: list[int] = []
+    sizes: list[int] = []
+    room = 0
+    for size in ordered.group_by("group", maintain_order=True).len()["len"]:
+        whole, rest = divmod(size, shard_rows)
+        for piece in [shard_rows] * whole + [rest] * (rest > 0):
+            is_new = piece > room
+            room = (shard_rows if is_new else room) - piece
+            shards.append((shards[-1] if shards else -1) + is_new)
+            sizes.append(piece)
+    column = np.repeat(np.array(shards, dtype=np.uint32), sizes)
     return ordered.with_columns(shard=pl.Series(column)).select(tables.schema(PlanRow).names())
-
-
-def _pieces(size: int, largest: int) -> Iterator[int]:
-    while size > 0:
-        yield min(size, largest)
-        size -= largest

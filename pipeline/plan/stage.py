@@ -1,14 +1,12 @@
-"""A sweep as a table of requests in prefix order, cut into shards.
+"""The plan of a sweep: gathered in memory, checked, and written to the run folder.
 
-And the proof, before an engine starts, that prompts carry their date.
-
-The plan is columns from the start: items x variants is a cross join, the order one sort, the shards
-one pass over groups.
+It is columns from the start: items x variants is a cross join, the order one sort, the shards one
+pass over groups.
 """
 
 import importlib.metadata
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +17,11 @@ from pipeline.core import tables
 from pipeline.core.errors import ConfigError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Arm, AskedItem, Item, Variant
-from pipeline.data import checkpoints, rows as sources
-from pipeline.plan import benchmarks, checks, order
-from pipeline.plan.benchmarks import Benchmark
+from pipeline.data import checkpoints
+from pipeline.data.rows import origin
+from pipeline.plan import order, scoring
+from pipeline.plan.benchmarks import Benchmark, load
+from pipeline.plan.checks import check_all
 from pipeline.prompts import variants
 from pipeline.settings import SweepSpec
 from pipeline.store import PromptReport, Run, write_json
@@ -53,7 +53,31 @@ class Plan:
     @property
     def items(self) -> list[Item]:
         """The items of all tasks, each once, however many styles ask it."""
-        return list({(i.task, i.item_id): i for a in self.benchmarks for i in a.items}.values())
+        return _once(item for benchmark in self.benchmarks for item in benchmark.items)
+
+
+def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
+    """The plan of `run`, written unless it was planned before with exactly these settings.
+
+    Raises:
+        StoreError: the folder holds a run of other settings.
+    """
+    with reporter.waiting("reading tasks and models"):
+        plan = gather(spec, reporter.say)
+    if run.claim(plan.settings):
+        # Titles, replicas, paths and the like may have changed; the stages that come later read
+        # them from here.
+        write_json({**run.manifest(), "sweep": _stored(spec)}, run.manifest_path)
+    else:
+        with reporter.waiting("checking that every prompt carries its date"):
+            write(run, spec, plan, reporter.say)
+    return plan
+
+
+def planned_spec(run: Run) -> SweepSpec:
+    """The settings with which `run` was planned, and the metrics that were chosen for it since."""
+    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
+    return scoring.as_scored(run, planned)
 
 
 def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
@@ -63,30 +87,47 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
         ConfigError: a task runs model-written code and the sweep does not allow it.
         DataError: a data set or model is missing.
     """
-    benchmarks.check_consent(spec)
+    scoring.check_consent(spec)
     swept = variants.variants(spec.calendar, spec.conditions)
     if not swept:
         raise ConfigError(
             "the sweep asks nothing: it has no date, and no control; give it dates, or "
             "`control = true` under [calendar]"
         )
-    benchmarks.check_metrics(spec)
-    asked = [benchmarks.load(task, spec.data_root) for task in spec.tasks]
+    scoring.check_metrics(spec)
+    benchmarks = [load(task, spec.data_root) for task in spec.tasks]
+    folders = {model.name: checkpoints.folder(model, say, weights=False) for model in spec.models}
+    libraries = ("transformers", "tokenizers", "jinja2")
     settings = {
-        "sweep": _settled(spec),
+        "sweep": spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT),
         "texts": variants.texts(spec.conditions),
-        "tasks": {a.name: _task_settings(a) for a in asked},
-        "checkpoints": {
-            m.name: checkpoints.identity(m, checkpoints.folder(m, say, weights=False))
-            for m in spec.models
-        },
+        "tasks": {benchmark.name: _task_settings(benchmark) for benchmark in benchmarks},
+        "checkpoints": {m.name: checkpoints.identity(m, folders[m.name]) for m in spec.models},
         "versions": {
-            name: importlib.metadata.version(name)
-            for name in ("transformers", "tokenizers", "jinja2")
-        }
-        | {"datesweep": __version__},
+            **{name: importlib.metadata.version(name) for name in libraries},
+            "datesweep": __version__,
+        },
     }
-    return Plan(settings=settings, benchmarks=asked, variants=swept)
+    return Plan(settings=settings, benchmarks=benchmarks, variants=swept)
+
+
+def _task_settings(benchmark: Benchmark) -> dict[str, Any]:
+    task = benchmark.task
+    return {
+        "version": task.version,
+        "dataset": task.source.dataset,
+        "max_tokens": benchmark.spec.max_tokens or task.max_tokens,
+        "num_rows": benchmark.num_rows,
+        "num_items": len(benchmark.items),
+        "items_hash": _items_hash(benchmark.items),
+        "examples": benchmark.example_source,
+        "examples_hash": _items_hash(benchmark.examples),
+    }
+
+
+def _items_hash(items: list[Item]) -> str:
+    rows = tables.from_records(Item, items).to_dicts()
+    return tables.short_hash(json.dumps(rows, sort_keys=True).encode())
 
 
 def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -> None:
@@ -97,22 +138,20 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
             tokens.
     """
     placebo = variants.placebo_variants(spec.calendar, plan.variants)
-    requests = order.cut_shards(
-        order.prefix_order(plan.benchmarks, plan.variants, placebo), spec.engine.shard_rows
-    )
-    prompts = checks.check_all(spec.models, plan.benchmarks, plan.variants, placebo, say)
+    ordered = order.prefix_order(plan.benchmarks, plan.variants, placebo)
+    requests = order.cut_shards(ordered, spec.engine.shard_rows)
+    prompts = check_all(spec.models, plan.benchmarks, plan.variants, placebo, say)
     manifest = {
         "settings": plan.settings,
         "fingerprint": store.fingerprint(plan.settings),
-        "sweep": stored(spec),
-        "data": {a.name: sources.origin(a.task.source, spec.data_root) for a in plan.benchmarks},
-        "counts": counts(spec, plan, requests, prompts),
+        "sweep": _stored(spec),
+        "data": {b.name: origin(b.task.source, spec.data_root) for b in plan.benchmarks},
+        "counts": _counts(spec, plan, requests, prompts),
     }
+    examples = _once(example for b in plan.benchmarks for example in b.examples)
     plan_tables = {
         "items": tables.from_records(Item, plan.items),
-        "examples": tables.from_records(
-            Item, {(i.task, i.item_id): i for a in plan.benchmarks for i in a.examples}.values()
-        ),
+        "examples": tables.from_records(Item, examples),
         "variants": tables.from_records(Variant, plan.variants),
         "asked": tables.from_records(AskedItem, order.asked_items(plan.benchmarks)),
         "arms": tables.from_records(Arm, order.arms(plan.variants, placebo)),
@@ -121,20 +160,25 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     run.write_plan(manifest, prompts, plan_tables)
 
 
-def stored(spec: SweepSpec) -> dict[str, Any]:
-    """`spec` as a manifest keeps it: without the place of the data, and without consent, which
-    whoever scores gives anew.
+def _once(items: Iterable[Item]) -> list[Item]:
+    return list({(item.task, item.item_id): item for item in items}.values())
+
+
+def _stored(spec: SweepSpec) -> dict[str, Any]:
+    """`spec` as a manifest keeps it: without the folder of the data, and without consent.
+
+    Whoever scores gives consent anew.
     """
-    return dict(spec.model_dump(mode="json", exclude={"data_root", "allow_code_execution"}))
+    return spec.model_dump(mode="json", exclude={"data_root", "allow_code_execution"})
 
 
-def counts(
+def _counts(
     spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, PromptReport]
 ) -> dict[str, int]:
     """How much work the plan is; tokens over all models."""
     return {
         "models": len(spec.models),
-        "items": sum(len(a.items) for a in plan.benchmarks),
+        "items": sum(len(benchmark.items) for benchmark in plan.benchmarks),
         "dates": len(spec.calendar.days()),
         "variants": len(plan.variants),
         "prompts_per_model": requests.height,
@@ -142,51 +186,3 @@ def counts(
         "prompt_tokens": sum(report.tokens.prompt for report in prompts.values()),
         "shards_per_model": requests["shard"].n_unique(),
     }
-
-
-def _settled(spec: SweepSpec) -> dict[str, Any]:
-    return dict(spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT))
-
-
-def _task_settings(asked: Benchmark) -> dict[str, Any]:
-    task = asked.task
-    return {
-        "version": task.version,
-        "dataset": task.source.dataset,
-        "max_tokens": asked.spec.max_tokens or task.max_tokens,
-        "num_rows": asked.num_rows,
-        "num_items": len(asked.items),
-        "items_hash": _items_hash(asked.items),
-        "examples": asked.example_source,
-        "examples_hash": _items_hash(asked.examples),
-    }
-
-
-def _items_hash(items: list[Item]) -> str:
-    return tables.short_hash(
-        json.dumps(tables.from_records(Item, items).to_dicts(), sort_keys=True).encode()
-    )
-
-
-def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
-    """The plan of `run`, written unless it was planned before with exactly these settings.
-
-    Raises:
-        StoreError: the folder holds a run of other settings.
-    """
-    with reporter.waiting("reading tasks and models"):
-        gathered = gather(spec, reporter.say)
-    if run.claim(gathered.settings):
-        # Titles, replicas, paths and the like may have changed; the stages that come later read
-        # them from here.
-        write_json({**run.manifest(), "sweep": stored(spec)}, run.manifest_path)
-    else:
-        with reporter.waiting("checking that every prompt carries its date"):
-            write(run, spec, gathered, reporter.say)
-    return gathered
-
-
-def planned_spec(run: Run) -> SweepSpec:
-    """The settings with which `run` was planned, and the metrics that were chosen for it since."""
-    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
-    return benchmarks.as_scored(run, planned)

@@ -1,11 +1,10 @@
-"""Chat templates rendered once: what a template writes around the turns is found with marks in
-their place, and then filled for every item.
+"""Chat templates rendered once: what a template writes around the turns, filled for every item.
 
 Rendering a chat template takes about a millisecond, and a plan has millions of prompts. But a
 template treats most texts as opaque: it writes something before, between and behind them, and may
-strip them. `find` learns that from two renderings with marks. Whether it holds for a task is proved
-on a sample, by rendering in full (`prompts.py`); texts that a template might look into are always
-rendered in full.
+strip them. `find` learns that from two renderings with marks in place of the texts. Whether it
+holds for a task is proved on a sample, by rendering in full (`plan/checks.py`); texts that a
+template might look into are always rendered in full.
 """
 
 import re
@@ -19,6 +18,7 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 rendered in full."""
 _BEFORE, _BEHIND = " \n", "\n "
 """White space around a mark, to see whether the template strips it."""
+
 _SUSPECT = re.compile(rf"[{_OPEN}{_CLOSE}]|<\||<[/\w]*(?:think|tool|function)", re.IGNORECASE)
 """What a template might look for inside a text: special tokens, reasoning, calls of tools."""
 
@@ -35,7 +35,7 @@ class Skeleton:
     """(num_marks,) whether the template strips that text."""
 
     def fill(self, turns: Sequence[Message]) -> str:
-        """The rendered conversation `turns`, which has the shape that the skeleton was found for."""
+        """The rendered conversation `turns`, which has the shape of this skeleton."""
         pieces = [self.parts[0]]
         for turn, is_stripped, part in zip(
             self.order, self.is_stripped, self.parts[1:], strict=True
@@ -46,48 +46,42 @@ class Skeleton:
 
 
 def shape(turns: Sequence[Message]) -> tuple[object, ...]:
-    """What conversations have in common that a skeleton serves: roles, which texts are empty, and
-    what the last assistant turn says.
+    """What conversations that a skeleton serves have in common.
+
+    Roles, which texts are empty, and what the last assistant turn says.
     """
     opened = turns[-1]["content"] if turns[-1]["role"] == "assistant" else None
     return (*((turn["role"], bool(turn["content"])) for turn in turns), opened)
 
 
 def find(turns: Sequence[Message], render: Callable[[list[Message]], str]) -> Skeleton | None:
-    """The skeleton for the shape of `turns`, or None where the template does more to a text than to
-    place and strip it.
+    """The skeleton for the shape of `turns`.
+
+    None where the template does more to a text than to place and strip it.
     """
-    places, padded = _places(turns), marked(turns, _BEFORE, _BEHIND)
     pieces = re.split(f"{_OPEN}(\\d+){_CLOSE}", render(marked(turns)))
-    order, rendered = [int(number) for number in pieces[1::2]], render(padded)
-    if sorted(order) != places:
+    order = tuple(int(number) for number in pieces[1::2])
+    if sorted(order) != _marked_turns(turns):
         return None
-    stripped = tuple(padded[i]["content"] not in rendered for i in order)
-    found = Skeleton(parts=tuple(pieces[::2]), order=tuple(order), is_stripped=stripped)
-    return found if found.fill(padded) == rendered else None
+    padded = marked(turns, _BEFORE, _BEHIND)
+    rendered = render(padded)
+    is_stripped = tuple(padded[i]["content"] not in rendered for i in order)
+    skeleton = Skeleton(parts=tuple(pieces[::2]), order=order, is_stripped=is_stripped)
+    return skeleton if skeleton.fill(padded) == rendered else None
 
 
 def marked(turns: Sequence[Message], before: str = "", behind: str = "") -> list[Message]:
-    """`turns` with a mark in place of every text that is not part of their shape, between `before`
-    and `behind`.
-    """
-    places = _places(turns)
-    return [
-        {**turn, "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"} if i in places else turn
-        for i, turn in enumerate(turns)
-    ]
+    """`turns` with a mark between `before` and `behind` for every text not of their shape."""
+    conversation = list(turns)
+    for i in _marked_turns(turns):
+        conversation[i] = {**turns[i], "content": f"{before}{_OPEN}{i}{_CLOSE}{behind}"}
+    return conversation
 
 
-def _places(turns: Sequence[Message]) -> list[int]:
-    """Turns that get a mark.
-
-    An assistant turn that is left open, and an empty text, are part of the shape.
-    """
-    return [
-        i
-        for i, turn in enumerate(turns)
-        if turn["content"] and not (i == len(turns) - 1 and turn["role"] == "assistant")
-    ]
+def _marked_turns(turns: Sequence[Message]) -> list[int]:
+    """All turns but empty ones and an assistant turn that is left open: these are of the shape."""
+    last = len(turns) - (turns[-1]["role"] == "assistant")
+    return [i for i, turn in enumerate(turns[:last]) if turn["content"]]
 
 
 def is_opaque(turns: Sequence[Message]) -> bool:

@@ -1,6 +1,4 @@
-"""The ways in which every item is asked: dates, controls, placebo copies, and all that is varied
-beside the date; and their messages.
-"""
+"""The ways in which every item is asked, dates, controls and placebo copies, and their messages."""
 
 import itertools
 from dataclasses import replace
@@ -20,7 +18,7 @@ def date_sentence(date_text: str) -> str:
 
 
 def texts(conditions: ConditionsSpec) -> dict[str, str]:
-    """What the names in a sweep stand for in its prompts, so that a changed text is another sweep."""
+    """What the names in a sweep stand for, so that a changed text is another sweep."""
     wordings = {f"wording {name}": WORDINGS[name] for name in conditions.wordings}
     locations = {
         f"location {name}": location_sentence(name)
@@ -48,12 +46,13 @@ def variants(calendar: CalendarSpec, conditions: ConditionsSpec) -> list[Variant
     return [*(condition.on(None) for condition in undated if calendar.control), *dated]
 
 
-def placebo_variants(calendar: CalendarSpec, asked: list[Variant]) -> list[str]:
-    """Names of those of `asked` that get a second copy: `placebo` dates of the first condition, or
-    controls where none has a date.
+def placebo_variants(calendar: CalendarSpec, swept: list[Variant]) -> list[str]:
+    """Names of those of `swept` that get a second copy: `placebo` dates of the first condition.
+
+    Or controls where none has a date.
     """
-    dated = [v for v in asked if v.date is not None]
-    first = [v for v in dated if v.condition == dated[0].condition] or asked
+    dated = [v for v in swept if v.date is not None]
+    first = [v for v in dated if v.condition == dated[0].condition] or swept
     count = min(calendar.placebo, len(first))
     return [first[i * len(first) // count].variant for i in range(count)]
 
@@ -63,38 +62,31 @@ def messages(prompt: Prompt, variant: Variant, template: TemplateSpec) -> list[M
 
     A control, and a date in the template's own slot, have no date sentence.
     """
-    sentence = (
-        date_sentence(variant.date_text)
-        if variant.date is not None and variant.placement != "template"
-        else ""
-    )
-    at = {
-        place: sentence if variant.placement == place else ""
-        for place in ("system_start", "system_end", "user_start", "user_end")
-    }
-    place = location_sentence(variant.location) if variant.location != "none" else ""
-    system = _lines(
-        at["system_start"], place, WORDINGS[variant.wording], prompt.system, at["system_end"]
-    )
+    at = dict.fromkeys(("system_start", "system_end", "user_start", "user_end"), "")
+    if variant.placement in at:
+        at[variant.placement] = date_sentence(variant.date_text)
+    location = location_sentence(variant.location) if variant.location != "none" else ""
+    wording = WORDINGS[variant.wording]
+    system = _lines(at["system_start"], location, wording, prompt.system, at["system_end"])
     user = _lines(at["user_start"], prompt.user, at["user_end"])
     turns = [
-        {"role": role, "content": text}
+        _message(role, text)
         for shot in prompt.shots
         for role, text in zip(("user", "assistant"), shot, strict=True)
     ]
-    turns.append({"role": "user", "content": user})
+    turns.append(_message("user", user))
     if prompt.prefill:
-        turns.append({"role": "assistant", "content": prompt.prefill})
-    return _with_system(turns, system, template)
-
-
-def _with_system(turns: list[Message], system: str, template: TemplateSpec) -> list[Message]:
-    """`turns` behind the system text, in the role that the template has for it."""
-    if not system and (template.control_system == "omit" or template.system_role == "user"):
+        turns.append(_message("assistant", prompt.prefill))
+    is_in_user_turn = template.system_role == "user"
+    if not system and (template.control_system == "omit" or is_in_user_turn):
         return turns
-    if template.system_role == "user":
-        return [{"role": "user", "content": f"{system}\n\n{turns[0]['content']}"}, *turns[1:]]
-    return [{"role": template.system_role, "content": system}, *turns]
+    if is_in_user_turn:
+        return [_message("user", f"{system}\n\n{turns[0]['content']}"), *turns[1:]]
+    return [_message(template.system_role, system), *turns]
+
+
+def _message(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
 
 
 def _lines(*parts: str) -> str:

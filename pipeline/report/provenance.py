@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.core.progress import duration
-from pipeline.plan import cost, signatures
+from pipeline.plan import foreseen_tokens, signatures
 from pipeline.settings import SweepSpec
 from pipeline.store import PromptReport, Run
 
@@ -115,12 +115,12 @@ def _throughput(run: Run) -> dict[str, str]:
     share = 100 * total["cached_tokens"] / max(total["prompt_tokens"], 1)
     seconds = sum(s["replica_s"] for s in shards)
     rate = (total["prompt_tokens"] + total["output_tokens"]) / max(seconds, 1e-9)
-    computed, floor = total["prompt_tokens"] - total["cached_tokens"], cost.floor(run)
+    computed, foreseen = total["prompt_tokens"] - total["cached_tokens"], foreseen_tokens(run)
     return {
         "requests": f"{total['requests']:,}",
         "prompt tokens": f"{total['prompt_tokens']:,}, of which {share:.1f}% came from the prefix cache",
         "computed": f"{computed:,} prompt tokens"
-        + (f", {computed / floor:.3f} times what the plan foresees" if floor else ""),
+        + (f", {computed / foreseen:.3f} times what the plan foresees" if foreseen else ""),
         "output tokens": f"{total['output_tokens']:,}",
         "generation": f"{duration(seconds)} of one replica's time at {rate:,.0f} tokens/s (cached ones "
         "counted), without loading models",

@@ -58,12 +58,7 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
     ]
     found = checks.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
     assert set(found.label_token_ids) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
-    assert found.label_token_ids["mmlu.five_shot"] == {
-        " A": 330,
-        " B": 389,
-        " C": 340,
-        " D": 422,
-    }
+    assert found.label_token_ids["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
 
 
 def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from pipeline.core.errors import ConfigError
-from pipeline.plan import cost
-from pipeline.plan.cost import Rate
+from pipeline.plan import Rate, cost_table, keep_rate, stated_rate
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 
@@ -20,7 +19,7 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def shown(run: Run, spec: SweepSpec, rate: Rate | None = None, num_gpus: int | None = None) -> str:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(cost.table(run, spec, rate, num_gpus))
+    console.print(cost_table(run, spec, rate, num_gpus))
     return " ".join(console.export_text().split())
 
 
@@ -29,13 +28,13 @@ def shown(run: Run, spec: SweepSpec, rate: Rate | None = None, num_gpus: int | N
     [("100", Rate(100, 100)), ("25000,3000", Rate(25000, 3000)), ("1e4, 5", Rate(1e4, 5))],
 )
 def test_a_rate_is_one_number_or_two(text: str, rate: Rate) -> None:
-    assert cost.stated_rate(text) == rate
+    assert stated_rate(text) == rate
 
 
 @pytest.mark.parametrize("text", ["fast", "0", "-3", "1,2,3", "1,", ""])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--rate: given"):
-        cost.stated_rate(text)
+        stated_rate(text)
 
 
 def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(
@@ -46,9 +45,7 @@ def test_without_a_rate_the_time_is_unknown_and_the_table_says_what_to_do(
 
 def test_time_follows_from_tokens_and_rate(simulated_run: Run, simulated_spec: SweepSpec) -> None:
     tokens = simulated_run.prompts()["simulated"].tokens
-    assert (
-        0 < tokens.tree <= tokens.blocks[16] <= tokens.blocks[32] <= tokens.prompt
-    )
+    assert 0 < tokens.tree <= tokens.blocks[16] <= tokens.blocks[32] <= tokens.prompt
     hours = (tokens.blocks[16] / 10 + tokens.output / 2) / 3600
     printed = shown(simulated_run, simulated_spec, Rate(10, 2), 4)
     assert f"{hours:,.2f}" in printed
@@ -56,7 +53,7 @@ def test_time_follows_from_tokens_and_rate(simulated_run: Run, simulated_spec: S
 
 
 def test_a_rate_measured_here_is_remembered(simulated_run: Run, simulated_spec: SweepSpec) -> None:
-    cost.keep_rate("simulated", Rate(10, 2), "a quick machine")
+    keep_rate("simulated", Rate(10, 2, "a quick machine"))
     assert "simulated on a quick machine" in shown(simulated_run, simulated_spec)
 
 

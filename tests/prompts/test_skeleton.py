@@ -1,12 +1,11 @@
-"""Skeletons against the template engine itself, for the templates in `tests/templates` and some
-that look into texts.
-"""
+"""Skeletons against the template engine itself, on `templates/` and some that look into texts."""
 
+import functools
 from pathlib import Path
 
 import jinja2
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline.prompts import skeleton
 from pipeline.prompts.variants import Message
@@ -28,9 +27,15 @@ def refuse(message: str) -> None:
 JINJA.globals["raise_exception"] = refuse
 
 
+compiled = functools.cache(JINJA.from_string)
+
+
 def render(template: str, turns: list[Message]) -> str:
-    return JINJA.from_string(template).render(
-        messages=turns, add_generation_prompt=True, **{"bos_token": "<bos>"}, enable_thinking=False
+    return compiled(template).render(
+        messages=turns,
+        add_generation_prompt=True,
+        enable_thinking=False,
+        **{"bos_token": "<bos>"},
     )
 
 
@@ -42,6 +47,7 @@ def conversation(texts: list[str]) -> list[Message]:
 
 
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda p: p.stem)
+@settings(deadline=None)
 @given(texts=st.lists(TEXT, min_size=4, max_size=4), count=st.sampled_from([2, 4]))
 def test_a_filled_skeleton_is_what_the_template_renders(
     path: Path, texts: list[str], count: int
