@@ -42,58 +42,64 @@ app = typer.Typer(
 )
 
 
-def _option(flag: str, text: str, **limits: Any) -> Any:
-    return typer.Option(flag, help=text, **limits)
+HELP = {
+    "SWEEP": "A sweep file, or the name of one in configs/sweeps.",
+    "RUN": "A run folder, e.g. runs/demo or s3://bucket/demo.",
+    "RUN...": "Run folders of one sweep under several engine settings.",
+    "RUN_A": "A scored run folder.",
+    "RUN_B": "Another, of the same items and dates or some of them.",
+    "KIND": "tasks, models, metrics, formats, conditions, sweeps, or all.",
+    "[NAME...]": "compose, engine, prefix, score, which are the default; scale, programs.",
+    "--out": "Run folder, a path or a URL like s3://bucket/run; runs/<sweep> by default.",
+    "--limit": "At most this many items of each task.",
+    "--dates": "Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to "
+    "spread.",
+    "--models": "Only these models, separated by commas: of the sweep, of configs/models, or .toml "
+    "files.",
+    "--tasks": "Only these tasks of the sweep, separated by commas: mmlu, or mmlu.cot for one "
+    "style.",
+    "--engine": "Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run "
+    "gets their name.",
+    "--allow-code-execution": "Run programs that the model writes (HumanEval), confined.",
+    "--address": "An existing Ray cluster, e.g. auto; by default one is started here.",
+    "--check-gold": "Also prove that every right answer gets full marks.",
+    "--rate": "Tokens per second of one replica, PROMPT or PROMPT,OUTPUT; by default as `bench "
+    "engine` measured here.",
+    "--gpus": "Also say how long so many GPUs take.",
+    "--metrics": "Judge by these instead, separated by commas, e.g. accuracy,brier; each task "
+    "takes those that fit it.",
+    "--pair": "Set a model of RUN_A against one of RUN_B, as in llama=qwen; may be repeated.",
+    "--task": "The task, or one style of it: mmlu, mmlu.five_shot.",
+    "--item": "The item's id; the first item by default.",
+    "--date": "A date like 2024-03-05, or `control`; the sweep's first date by default.",
+    "--condition": "What else is varied, e.g. iso;placement=user_end; the sweep's first by "
+    "default.",
+    "--model": "The model; the sweep's first by default.",
+    "--sweep": "The sweep whose model and tasks are timed.",
+    "--share": "Do only this share of scale, programs, and the items of score; below 1, engine "
+    "tries no other settings.",
+    "--ray/--no-ray": "Also start a local Ray session, which takes seconds.",
+}
 
 
-def _argument(name: str | None, text: str) -> Any:
-    return typer.Argument(metavar=name, help=text)
+def _option(flag: str, text: str = "", **limits: Any) -> Any:
+    return typer.Option(flag, help=text or HELP[flag], **limits)
 
 
-Sweep = Annotated[str, _argument("SWEEP", "A sweep file, or the name of one in configs/sweeps.")]
-RunFolder = Annotated[str, _argument("RUN", "A run folder, e.g. runs/demo or s3://bucket/demo.")]
-Out = Annotated[
-    str | None,
-    _option("--out", "Run folder, a path or a URL like s3://bucket/run; runs/<sweep> by default."),
-]
-Limit = Annotated[int | None, _option("--limit", "At most this many items of each task.")]
-Dates = Annotated[
-    str | None,
-    _option(
-        "--dates",
-        "Only these dates: 2024-01-05,2024-07-05, or 2024-01-01..2024-01-31, or a count to spread.",
-    ),
-]
-Models = Annotated[
-    str | None,
-    _option(
-        "--models",
-        "Only these models, separated by commas: of the sweep, of configs/models, or .toml files.",
-    ),
-]
-Tasks = Annotated[
-    str | None,
-    _option(
-        "--tasks",
-        "Only these tasks of the sweep, separated by commas: mmlu, or mmlu.cot for one style.",
-    ),
-]
-Engine = Annotated[
-    str | None,
-    _option(
-        "--engine",
-        "Other engine settings, e.g. max_num_seqs=4,name=batch-4 or dtype=float16; the run gets "
-        "their name.",
-    ),
-]
-Consent = Annotated[
-    bool,
-    _option("--allow-code-execution", "Run programs that the model writes (HumanEval), confined."),
-]
-Address = Annotated[
-    str | None,
-    _option("--address", "An existing Ray cluster, e.g. auto; by default one is started here."),
-]
+def _argument(name: str) -> Any:
+    return typer.Argument(metavar=name, help=HELP[name])
+
+
+Sweep = Annotated[str, _argument("SWEEP")]
+RunFolder = Annotated[str, _argument("RUN")]
+Out = Annotated[str | None, _option("--out")]
+Limit = Annotated[int | None, _option("--limit")]
+Dates = Annotated[str | None, _option("--dates")]
+Models = Annotated[str | None, _option("--models")]
+Tasks = Annotated[str | None, _option("--tasks")]
+Engine = Annotated[str | None, _option("--engine")]
+Consent = Annotated[bool, _option("--allow-code-execution")]
+Address = Annotated[str | None, _option("--address")]
 
 
 @app.command()
@@ -140,20 +146,9 @@ def plan(
     tasks: Tasks = None,
     engine: Engine = None,
     allow_code_execution: Consent = False,
-    check_gold: Annotated[
-        bool, _option("--check-gold", "Also prove that every right answer gets full marks.")
-    ] = False,
-    rate: Annotated[
-        str | None,
-        _option(
-            "--rate",
-            "Tokens per second of one replica, PROMPT or PROMPT,OUTPUT; by default as "
-            "`bench engine` measured here.",
-        ),
-    ] = None,
-    gpus: Annotated[
-        int | None, _option("--gpus", "Also say how long so many GPUs take.", min=1)
-    ] = None,
+    check_gold: Annotated[bool, _option("--check-gold")] = False,
+    rate: Annotated[str | None, _option("--rate")] = None,
+    gpus: Annotated[int | None, _option("--gpus", min=1)] = None,
 ) -> None:
     """Check every prompt of a sweep and write down what is to be asked.
 
@@ -203,14 +198,7 @@ def generate(run_folder: RunFolder, address: Address = None) -> None:
 @app.command()
 def score(
     run_folder: RunFolder,
-    metrics: Annotated[
-        str | None,
-        _option(
-            "--metrics",
-            "Judge by these instead, separated by commas, e.g. accuracy,brier; each task takes "
-            "those that fit it.",
-        ),
-    ] = None,
+    metrics: Annotated[str | None, _option("--metrics")] = None,
     address: Address = None,
     allow_code_execution: Consent = False,
 ) -> None:
@@ -272,9 +260,7 @@ def fetch(sweep: Sweep, models: Models = None, tasks: Tasks = None) -> None:
 
 @app.command()
 def join(
-    runs: Annotated[
-        list[str], _argument("RUN...", "Run folders of one sweep under several engine settings.")
-    ],
+    runs: Annotated[list[str], _argument("RUN...")],
     out: Annotated[
         Path | None, _option("--out", "Also write the joined scores to this .parquet or .csv file.")
     ] = None,
@@ -294,17 +280,9 @@ def join(
 
 @app.command()
 def compare(
-    run_a: Annotated[str, _argument("RUN_A", "A scored run folder.")],
-    run_b: Annotated[
-        str, _argument("RUN_B", "Another, of the same items and dates or some of them.")
-    ],
-    pair: Annotated[
-        list[str] | None,
-        _option(
-            "--pair",
-            "Set a model of RUN_A against one of RUN_B, as in llama=qwen; may be repeated.",
-        ),
-    ] = None,
+    run_a: Annotated[str, _argument("RUN_A")],
+    run_b: Annotated[str, _argument("RUN_B")],
+    pair: Annotated[list[str] | None, _option("--pair")] = None,
     out: Annotated[
         Path | None, _option("--out", "Also write all columns to this .parquet or .csv file.")
     ] = None,
@@ -329,26 +307,11 @@ def compare(
 @app.command()
 def show(
     sweep: Sweep,
-    task: Annotated[str, _option("--task", "The task, or one style of it: mmlu, mmlu.five_shot.")],
-    item: Annotated[
-        str | None, _option("--item", "The item's id; the first item by default.")
-    ] = None,
-    date: Annotated[
-        str | None,
-        _option(
-            "--date", "A date like 2024-03-05, or `control`; the sweep's first date by default."
-        ),
-    ] = None,
-    condition: Annotated[
-        str | None,
-        _option(
-            "--condition",
-            "What else is varied, e.g. iso;placement=user_end; the sweep's first by default.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, _option("--model", "The model; the sweep's first by default.")
-    ] = None,
+    task: Annotated[str, _option("--task")],
+    item: Annotated[str | None, _option("--item")] = None,
+    date: Annotated[str | None, _option("--date")] = None,
+    condition: Annotated[str | None, _option("--condition")] = None,
+    model: Annotated[str | None, _option("--model")] = None,
 ) -> None:
     """Show the exact prompt of an item under a date.
 
@@ -361,11 +324,7 @@ def show(
 
 
 @app.command("list")
-def list_names(
-    kind: Annotated[
-        str, _argument(None, "tasks, models, metrics, formats, conditions, sweeps, or all.")
-    ] = "all",
-) -> None:
+def list_names(kind: Annotated[str, typer.Argument(help=HELP["KIND"])] = "all") -> None:
     """List what there is to name in a sweep."""
     from pipeline.commands.list import tables
 
@@ -374,25 +333,9 @@ def list_names(
 
 @app.command()
 def bench(
-    names: Annotated[
-        list[str] | None,
-        _argument(
-            "[NAME...]", "compose, engine, prefix, score, which are the default; scale, programs."
-        ),
-    ] = None,
-    sweep: Annotated[
-        str, _option("--sweep", "The sweep whose model and tasks are timed.")
-    ] = "demo",
-    share: Annotated[
-        float,
-        _option(
-            "--share",
-            "Do only this share of scale, programs, and the items of score; below 1, "
-            "engine tries no other settings.",
-            min=0.0001,
-            max=1.0,
-        ),
-    ] = 1.0,
+    names: Annotated[list[str] | None, _argument("[NAME...]")] = None,
+    sweep: Annotated[str, _option("--sweep")] = "demo",
+    share: Annotated[float, _option("--share", min=0.0001, max=1.0)] = 1.0,
     models: Models = None,
     engine: Engine = None,
 ) -> None:
@@ -412,9 +355,7 @@ def doctor(
     out: Annotated[
         str, _option("--out", "Where runs are to go, a folder or a URL like s3://bucket/runs.")
     ] = "runs",
-    ray: Annotated[
-        bool, _option("--ray/--no-ray", "Also start a local Ray session, which takes seconds.")
-    ] = True,
+    ray: Annotated[bool, _option("--ray/--no-ray")] = True,
 ) -> None:
     """Say what this machine offers a run, what is wrong with it and how to mend it.
 

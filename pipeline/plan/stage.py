@@ -76,7 +76,8 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
 
 def planned_spec(run: Run) -> SweepSpec:
     """The settings with which `run` was planned, and the metrics that were chosen for it since."""
-    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]))
+    # Settings that are no more may stand in a run of before.
+    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]), extra="ignore")
     return scoring.as_scored(run, planned)
 
 

@@ -1,18 +1,12 @@
-"""Settings files: TOML in, frozen `SweepSpec` and `ModelSpec` out.
-
-Nothing else in the project parses settings.
-
-Everything wrong with a sweep and its model files is reported at once, each fault with its file, its
-path in the file, what was given, what is allowed and the nearest valid name. Importing this module,
-and refusing a bad file, loads nothing heavy.
-"""
+"""What sweep and model files may say, as frozen types."""
 
 import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.core import conditions, dates, registry
+from pipeline.core.dates import LeapDay
 from pipeline.core.errors import nearest
 
 
@@ -40,6 +34,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Day = Annotated[datetime.date, BeforeValidator(_day)]
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+T = TypeVar("T")
+Some = Annotated[list[T], Field(min_length=1)]
 Auto = Literal["auto"]
 TaskName = Annotated[str, _one_of("task", registry.names("tasks"))]
 FormatName = Annotated[str, _one_of("date format", list(dates.DATE_FORMATS))]
@@ -66,19 +63,17 @@ class CalendarSpec(Spec):
     last: Day = datetime.date(2024, 12, 31)
     step: Positive = 1
     """Days from one swept date to the next."""
-    leap_day: dates.LeapDay = "skip"
+    leap_day: LeapDay = "skip"
     """`skip` leaves February 29 out, so that 2024 has the paper's 365 dates."""
     dates: list[Day] | None = None
-    """The dates themselves, instead of first, last and step; an empty list asks without a date
-    only."""
-    years: Annotated[list[Annotated[int, Field(ge=1, le=9999)]], Field(min_length=1)] | None = None
+    """The dates themselves, instead of first, last and step; empty asks the control only."""
+    years: Some[Annotated[int, Field(ge=1, le=9999)]] | None = None
     """Sweep the same days of each of these years, instead of the years that the dates name."""
-    formats: Annotated[list[FormatName], Field(min_length=1)] = ["iso"]
+    formats: Some[FormatName] = ["iso"]
     control: bool = True
     """Also ask every item without a date."""
     placebo: NotNegative = 0
-    """How many dates are asked a second time, elsewhere in the batch; they measure the engine's own
-    noise."""
+    """Dates asked a second time, elsewhere in the batch, which measures the engine's own noise."""
 
     def days(self) -> list[datetime.date]:
         """The swept dates, ascending, without repeats."""
@@ -95,8 +90,7 @@ class TaskSpec(Spec):
     name: TaskName
     style: StyleName = "zero_shot"
     rows: Positive | None = None
-    """How many rows the data set must have, so that another edition of it is an error and not
-    another experiment."""
+    """Rows the data set must have: another edition is an error, and not another experiment."""
     limit: Positive | None = None
     """At most this many items, as evenly from each of the task's groups as may be, chosen by a hash
     of their ids; None asks all."""
@@ -104,26 +98,21 @@ class TaskSpec(Spec):
     """Which subset `limit` chooses."""
     max_tokens: Positive | None = None
     """Longest output in tokens, instead of the task's own."""
-    metrics: Annotated[list[MetricName], Field(min_length=1)] | None = None
+    metrics: Some[MetricName] | None = None
     """What answers are scored by, instead of the task's own metrics."""
 
 
 class ConditionsSpec(Spec):
-    """What is varied beside the date.
+    """What is varied beside the date: every item is asked under every combination of the axes."""
 
-    Every list is an axis; the sweep asks every item under every combination of them and of the
-    dates.
-    """
-
-    placements: Annotated[list[PlacementName], Field(min_length=1)] = ["system_start"]
+    placements: Some[PlacementName] = ["system_start"]
     """Where the date stands. `template` is the `native` mode: the official chat template, with the
     swept date in the slot that it has."""
-    wordings: Annotated[list[WordingName], Field(min_length=1)] = ["none"]
+    wordings: Some[WordingName] = ["none"]
     """What else the system message says, before the task's own text."""
-    option_orders: Annotated[list[NotNegative], Field(min_length=1)] = [0]
-    """Seeded orders of multiple-choice options, different for each question; 0 is the order as
-    loaded."""
-    locations: Annotated[list[LocationName], Field(min_length=1)] = ["none"]
+    option_orders: Some[NotNegative] = [0]
+    """Seeded orders of options, different for each question; 0 is the order as loaded."""
+    locations: Some[LocationName] = ["none"]
     """Where the system message says the user is."""
 
 
@@ -137,25 +126,22 @@ class EngineSpec(Spec):
     """Precision of the weights and the computation, instead of the model file's."""
     device: Device | Auto = "auto"
     replicas: Positive | Auto = "auto"
-    """Engines side by side; `auto` is GPUs / tensor-parallel size, node by node, and one a node on
-    CPU."""
+    """Engines side by side; `auto` is GPUs / tensor-parallel size by node, on CPU one a node."""
     threads: Positive | Auto = "auto"
-    """CPU cores of one replica, for each tensor-parallel rank on CPU; `auto` gives the most that
-    fits on the nodes."""
+    """CPU cores of one replica, or of each rank on CPU; `auto` is the most that the nodes have."""
     block_size: Positive | Auto = "auto"
     max_num_seqs: Positive | Auto = "auto"
     """The batch size: the largest number of requests that are computed together."""
     max_num_batched_tokens: Positive | Auto = "auto"
     window: Positive | Auto = "auto"
-    """Requests given to the engine at a time: those computed together, and those that wait for a
-    place."""
+    """Requests given to the engine at a time: those computed together, and those that wait."""
     kv_cache_gib: Positive = 2
     """Memory for keys and values on CPU, in whole GiB."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     prefix_caching: bool = True
     batch_invariant: bool | Auto = "auto"
-    """vLLM's batch-invariant kernels; `auto` asks for them on GPU where the model has them, and not
-    on CPU, where vLLM has none."""
+    """vLLM's batch-invariant kernels; `auto` asks for them where the model has them, and on GPU,
+    since vLLM has none for CPU."""
     seed: NotNegative = 0
     shard_rows: Positive = 2048
     """Completions in one file: what a crash can cost, per replica."""
@@ -189,8 +175,7 @@ class TemplateSpec(Spec):
     """Where the checkpoint's template takes its date from in `native` mode: the name of a template
     variable, or `clock`."""
     own_date: Literal["refuse", "keep"] = "refuse"
-    """What to do where the template of `paper` mode writes a date of its own beside the swept
-    one."""
+    """What to do where the template of `paper` mode writes a date beside the swept one."""
     system_role: Literal["system", "developer", "user"] = "system"
     """Role of the message with the system text; `user` puts it before the first user's turn, for
     templates without a system role."""
@@ -199,11 +184,9 @@ class TemplateSpec(Spec):
     clock: Day = datetime.date(2024, 7, 26)
     """What a template that asks for today's date gets; never the wall clock."""
     control_system: Literal["empty", "omit"] = "empty"
-    """What a control prompt does with a system message that would be empty: keep it empty, or have
-    none.
+    """What a control does with a system message that would be empty: keep it empty, or have none.
 
-    `empty` changes the least: many templates insert a text of their own when there is no system
-    message at all.
+    `empty` changes the least: many templates insert a text of their own where there is no message.
     """
 
 
@@ -220,12 +203,11 @@ class SamplingSpec(Spec):
 class SimulatedSpec(Spec):
     """What a simulated engine pretends; for tests, dry runs and power analysis."""
 
-    accuracy: Annotated[float, Field(ge=0, le=1)] = 0.6
-    amplitude: Annotated[float, Field(ge=0, le=1)] = 0.0
+    accuracy: Share = 0.6
+    amplitude: Share = 0.0
     """Planted date effect: accuracy + amplitude * cos(2 pi * day of year / 365)."""
-    flip: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Share of items whose outcome is drawn anew for each date, whether or not there is an
-    effect."""
+    flip: Share = 0.1
+    """Share of items whose outcome is drawn anew for each date, effect or none."""
     seed: NotNegative = 0
 
 
@@ -245,16 +227,13 @@ class ModelSpec(Spec):
     max_model_len: Positive | None = None
     """Longest prompt plus output in tokens; None takes what the plan needs."""
     batch_invariant: bool = True
-    """Whether vLLM has batch-invariant kernels for the model; where it has not, `auto` does not ask
-    for them."""
+    """Whether vLLM has batch-invariant kernels for the model, for the engine's `auto`."""
     has_sliding_window: bool = False
-    """Whether some layers attend to a window only; vLLM would keep few of their blocks in the
-    prefix cache unless told otherwise."""
+    """Whether some layers attend to a window only; of these vLLM caches few blocks by itself."""
     reads_images: bool = False
     """Whether the checkpoint also reads images, for which the engine then reserves nothing."""
     thinking_tokens: NotNegative = 0
-    """Tokens allowed beside a task's longest output, for a model that thinks aloud before it
-    answers."""
+    """Tokens beside a task's longest output, for a model that thinks aloud before it answers."""
     label_form: Literal["spaced", "bare"] = "spaced"
     """Label tokens of multiple choice: ` A` behind the prefill `Answer:`, as in the paper, or `A`
     at the start of the assistant's turn."""
@@ -269,8 +248,8 @@ class SweepSpec(Spec):
     name: Name
     title: str = ""
     description: str = ""
-    models: Annotated[list[ModelSpec], Field(min_length=1)]
-    tasks: Annotated[list[TaskSpec], Field(min_length=1)]
+    models: Some[ModelSpec]
+    tasks: Some[TaskSpec]
     calendar: CalendarSpec = CalendarSpec()
     conditions: ConditionsSpec = ConditionsSpec()
     engine: EngineSpec = EngineSpec()

@@ -1,4 +1,5 @@
 import datetime
+import json
 import shutil
 from pathlib import Path
 
@@ -96,6 +97,15 @@ def test_planning_again_keeps_what_may_change_up_to_date(
     run = Run(tmp_path / "run")
     make_plan(run, simulated_spec.model_copy(update={"title": "new"}), Reporter())
     assert planned_spec(run).title == "new"
+
+
+def test_a_run_of_before_may_name_settings_that_are_no_more(
+    simulated_run: Run, copied_run: Run
+) -> None:
+    manifest = json.loads(copied_run.manifest_path.read_text())
+    manifest["sweep"]["engine"]["no_more"] = 1
+    copied_run.manifest_path.write_text(json.dumps(manifest))
+    assert planned_spec(copied_run) == planned_spec(simulated_run)
 
 
 def test_the_counts_are_what_the_plan_holds(simulated_run: Run) -> None:
