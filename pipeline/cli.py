@@ -76,8 +76,7 @@ HELP = {
     "default.",
     "--model": "The model; the sweep's first by default.",
     "--sweep": "The sweep whose model and tasks are timed.",
-    "--share": "Do only this share of scale, programs, and the items of score; below 1, engine "
-    "tries no other settings.",
+    "--share": "Do only this share of scale, programs, and the items of score.",
     "--ray/--no-ray": "Also start a local Ray session, which takes seconds.",
 }
 

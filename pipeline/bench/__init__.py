@@ -9,15 +9,17 @@ Seeds are fixed, a warm-up comes first, and figures are medians. Everything goes
 the last line is JSON.
 """
 
+import importlib.metadata
 import json
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -28,6 +30,10 @@ from pipeline.engines import processor
 from pipeline.settings import ModelSpec, SweepSpec
 
 REPEATS = 3
+
+Figures = dict[str, float | int | str]
+Ours = TypeVar("Ours")
+Theirs = TypeVar("Theirs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,61 +52,66 @@ class Bench:
         return self.spec.models[0]
 
 
-Figures = dict[str, float | int | str]
-
-
 def main(names: list[str], bench: Bench) -> Figures:
-    """The figures of the benchmarks `names`, also printed as a table and, on the last line, as
-    JSON.
+    """The figures of the benchmarks `names`, also printed as a table and as JSON.
 
     Raises:
         ConfigError: there is no such benchmark.
     """
-    measures = {
-        name: cast(Callable[[Bench], Figures], registry.module("bench", name).measure)
-        for name in names
-    }
+    modules = {name: registry.module("bench", name) for name in names}
     figures: Figures = {}
-    for name, measure in measures.items():
-        bench.reporter.say(f"bench {name}: {registry.module('bench', name).ABOUT}")
-        figures |= measure(bench)
-    figures |= machine()
+    for name, module in modules.items():
+        bench.reporter.say(f"bench {name}: {module.ABOUT}")
+        figures |= cast(Callable[[Bench], Figures], module.measure)(bench)
+    figures |= _machine()
     table = Table(title=f"datesweep bench {' '.join(names)}", show_header=False)
     for name, value in figures.items():
-        table.add_row(
-            name,
-            f"{value:,.3f}"
-            if isinstance(value, float)
-            else f"{value:,}"
-            if isinstance(value, int)
-            else value,
-        )
+        table.add_row(name, _shown(value))
     Console().print(table)
     print(json.dumps(figures))  # noqa: T201 - results go to standard output, and this line to other programs
     return figures
 
 
-def machine() -> Figures:
-    """What the figures were measured on."""
-    import importlib.metadata
+def _shown(value: float | int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
 
-    versions = {
-        name: importlib.metadata.version(name)
-        for name in ("datesweep", "polars", "ray", "transformers")
-    }
-    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+def _machine() -> Figures:
+    """What the figures were measured on."""
+    packages = ("datesweep", "polars", "ray", "transformers")
     return {
         "cpu_cores": cores.num_cores(),
         "processor": processor(),
-        "load_average_at_end": busy,
-        **versions,
+        "load_average_at_end": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,
+        **{name: importlib.metadata.version(name) for name in packages},
     }
 
 
-def median(measure: Callable[[], float], repeats: int = REPEATS) -> float:
-    """The median of `repeats` measurements, after one that warms up."""
-    measure()
-    return statistics.median(measure() for _ in range(repeats))
+def median_s(work: Callable[[], object]) -> tuple[float, float]:
+    """Median seconds of the clock and of CPU time, after a first time that warms up."""
+    work()
+    spans = []
+    for _ in range(REPEATS):
+        started, cpu_started = time.perf_counter(), time.process_time()
+        work()
+        spans.append((time.perf_counter() - started, time.process_time() - cpu_started))
+    wall, cpu = zip(*spans, strict=True)
+    return statistics.median(wall), statistics.median(cpu)
+
+
+def in_turn(
+    number: int, ours: Callable[[], Ours], theirs: Callable[[], Theirs]
+) -> tuple[Ours, Theirs]:
+    """What both give; on even numbers ours goes first, on odd ones theirs.
+
+    So a slow minute of the machine falls on both.
+    """
+    if number % 2:
+        late = theirs()
+        return ours(), late
+    return ours(), theirs()
 
 
 @contextmanager

@@ -1,11 +1,10 @@
-"""A year of translations under BLEU and chrF: from rows to a score for each date, by us and by
-sacrebleu.
+"""A year of translations under BLEU and chrF, by us and by sacrebleu.
 
-Each segment gets as many different hypotheses as a fifth of the dates, made from its reference by
-small edits; few of them are common and most are rare, as outputs over dates are. Seeds are fixed.
-Blocks of segments are timed one after another, both sides in turn. The statistics alone are
-compared by CPU time, which other work on the machine hardly changes; all other times are the wall
-clock's.
+From rows to a score for each date. Each segment gets as many different hypotheses as a fifth of the
+dates, made from its reference by small edits; few of them are common and most are rare, as outputs
+over dates are. Seeds are fixed. Blocks of segments are timed one after another, both sides in turn.
+The statistics alone are compared by CPU time, which other work on the machine hardly changes; all
+other times are the wall clock's.
 """
 
 import statistics
@@ -19,8 +18,7 @@ import polars as pl
 import sacrebleu
 
 from pipeline import metrics
-from pipeline.bench import Figures
-from pipeline.bench._sides import in_turn
+from pipeline.bench import Figures, in_turn
 from pipeline.core import tables
 from pipeline.core.records import Item
 from pipeline.metrics import Metric
@@ -37,21 +35,19 @@ _ITEM = ["task", "item_id"]
 def measure(items: Sequence[Item]) -> Figures:
     """Times, ratios and numbers of dates whose score is not sacrebleu's, for all metrics."""
     rows, asked = year(items, [[i.target] for i in items]), tables.from_records(Item, items)
-    distinct = rows.select(*_ITEM, "answer").n_unique()
     figures: Figures = {
         "score_texts_rows": rows.height,
-        "score_texts_distinct": distinct,
+        "score_texts_distinct": rows.select(*_ITEM, "answer").n_unique(),
         "score_texts_dates": NUM_DATES,
     }
     for name in SCORERS:
-        figures |= {
-            f"score_{name}_{key}": value for key, value in compare(name, rows, asked).items()
-        }
+        compared = compare(name, rows, asked)
+        figures |= {f"score_{name}_{key}": value for key, value in compared.items()}
     return figures
 
 
 def year(items: Sequence[Item], bases: Sequence[Sequence[str]], seed: int = 5) -> pl.DataFrame:
-    """Columns `task`, `item_id`, `date` (0 to 364) and `answer`: a row for each item and date.
+    """Columns `task`, `item_id`, `date` (0 to 364) and `answer`; a row for each item and date.
 
     Answers are edits of the item's `bases`.
     """
@@ -62,28 +58,24 @@ def year(items: Sequence[Item], bases: Sequence[Sequence[str]], seed: int = 5) -
     parts = []
     for item, base in zip(items, bases, strict=True):
         times = 1 + rng.multinomial(NUM_DATES - count, rare / rare.sum())
-        answers = pl.Series("answer", edits(base, count, words, rng))[
-            rng.permutation(np.repeat(np.arange(count), times))
-        ]
+        texts = pl.Series("answer", edits(base, count, words, rng))
+        answers = texts[rng.permutation(np.repeat(np.arange(count), times))]
         dates = pl.int_range(NUM_DATES, dtype=pl.Int64, eager=True).alias("date")
-        parts.append(
-            pl.DataFrame([dates, answers]).with_columns(
-                task=pl.lit(item.task), item_id=pl.lit(item.item_id)
-            )
-        )
+        names = {"task": pl.lit(item.task), "item_id": pl.lit(item.item_id)}
+        parts.append(pl.DataFrame([dates, answers]).with_columns(**names))
     return pl.concat(parts)
 
 
 def edits(
     base: Sequence[str], count: int, words: Sequence[str], rng: np.random.Generator
 ) -> list[str]:
-    """`count` different texts: those of `base`, and others with a word lost, doubled, moved or
-    replaced by one of `words`.
+    """`count` different texts: those of `base`, and others made of them.
+
+    In these a word is lost, doubled, moved or replaced by one of `words`.
     """
-    found = list(dict.fromkeys(base))[:count]
-    known = set(found)
-    while len(found) < count:
-        text = found[rng.integers(len(found))].split() or [""]
+    texts = dict.fromkeys(base[:count])
+    while len(texts) < count:
+        text = [*texts][rng.integers(len(texts))].split() or [""]
         kind, here, there = rng.integers([4, len(text), len(text)])
         if kind == 0 and len(text) > 1:
             del text[here]
@@ -93,81 +85,74 @@ def edits(
             text[here], text[there] = text[there], text[here]
         else:
             text[here] = words[int(rng.integers(len(words)))]
-        if (edited := " ".join(text)) not in known:
-            known.add(edited)
-            found.append(edited)
-    return found
+        texts[" ".join(text)] = None
+    return [*texts]
 
 
 def compare(name: str, rows: pl.DataFrame, items: pl.DataFrame) -> Figures:
     """Our time for the year of `rows`, sacrebleu's, and the ratios; for one metric."""
-    metric, scorer, full = metrics.get(name), SCORERS[name](), _InFull(name, rows, items)
-    sums, seconds = np.zeros((NUM_DATES, len(metric.stat_names))), 0.0
+    metric, full = metrics.get(name), _InFull(name, rows, items)
+    sums, year_s = np.zeros((NUM_DATES, len(metric.stat_names))), 0.0
     ratios: list[float] = []
-    for number, asked in enumerate(items.iter_slices(-(-items.height // NUM_BLOCKS))):
-        mine = rows.join(asked.select(_ITEM), on=_ITEM, how="semi")
-        ours, theirs_cpu_s = in_turn(
+    for number, block in enumerate(items.iter_slices(-(-items.height // NUM_BLOCKS))):
+        block_rows = rows.join(block.select(_ITEM), on=_ITEM, how="semi")
+        (block_sums, block_s, cpu_s), sacrebleu_cpu_s = in_turn(
             number,
-            partial(_ours, metric, mine, asked),
-            partial(_statistics_cpu_s, scorer, mine, asked),
+            partial(_ours, metric, block_rows, block),
+            partial(_statistics_cpu_s, SCORERS[name](), block_rows, block),
         )
-        sums, seconds = sums + ours[0], seconds + ours[1]
-        ratios.append(ours[2] / theirs_cpu_s)
+        sums += block_sums
+        year_s += block_s
+        ratios.append(cpu_s / sacrebleu_cpu_s)
         if number in FULL_AFTER:
             full.score(FULL_AFTER[number])
     started = time.perf_counter()
     scores = metric.combine(sums, np.full(NUM_DATES, items.height)).tolist()
-    seconds += time.perf_counter() - started
+    year_s += time.perf_counter() - started
+    full_year_s = statistics.median(full.new_s) * NUM_DATES
+    # But for the first: a scorer that is kept remembers how it has tokenised.
+    kept_year_s = statistics.median(full.kept_s[1:] or full.kept_s) * NUM_DATES
     return {
-        "year_s": seconds,
-        "year_by_corpus_score_s": full.date_s * NUM_DATES,
-        "times_as_fast_as_corpus_score": full.date_s * NUM_DATES / seconds,
-        "times_as_fast_as_one_kept_scorer": full.date_kept_s * NUM_DATES / seconds,
+        "year_s": year_s,
+        "year_by_corpus_score_s": full_year_s,
+        "times_as_fast_as_corpus_score": full_year_s / year_s,
+        "times_as_fast_as_one_kept_scorer": kept_year_s / year_s,
         "segments_over_sacrebleu_cpu": statistics.median(ratios),
         "dates_compared": len(full.scores),
-        "unequal_dates": sum(scores[date] != found for date, found in full.scores.items()),
+        "unequal_dates": sum(scores[date] != score for date, score in full.scores.items()),
     }
 
 
 def _ours(
     metric: Metric, rows: pl.DataFrame, items: pl.DataFrame
 ) -> tuple[metrics.Array, float, float]:
-    """(num_dates, num_stats) sums by date, the seconds for all of it, and the CPU seconds for the
-    statistics of distinct pairs.
-    """
+    """(num_dates, num_stats) sums by date, their seconds, and CPU seconds for the statistics."""
     started = time.perf_counter()
     distinct = (
         rows.select(*_ITEM, "answer")
         .unique(maintain_order=True)
         .join(items, on=_ITEM, how="left", maintain_order="left")
     )
-    before = time.process_time()
+    cpu_started = time.process_time()
     segments = metric.segments(distinct)
-    segments_cpu_s = time.process_time() - before
-    stats = segments.select(pl.col("stats").list.to_struct(fields=metric.stat_names)).unnest(
-        "stats"
-    )
-    given = rows.join(
-        distinct.select(*_ITEM, "answer").hstack(stats), on=[*_ITEM, "answer"], how="left"
-    )
-    sums = (
-        given.group_by("date").agg(pl.sum(*metric.stat_names)).sort("date").drop("date").to_numpy()
-    )
-    return sums, time.perf_counter() - started, segments_cpu_s
+    cpu_s = time.process_time() - cpu_started
+    as_fields = pl.col("stats").list.to_struct(fields=metric.stat_names)
+    stats = distinct.select(*_ITEM, "answer").hstack(segments.select(as_fields).unnest("stats"))
+    dated = rows.join(stats, on=[*_ITEM, "answer"], how="left").group_by("date")
+    sums = dated.agg(pl.sum(*metric.stat_names)).sort("date").drop("date").to_numpy()
+    return sums, time.perf_counter() - started, cpu_s
 
 
 def _statistics_cpu_s(scorer: Any, rows: pl.DataFrame, items: pl.DataFrame) -> float:
-    """CPU seconds that sacrebleu's own functions need for the distinct pairs, with the references
-    prepared before.
-    """
-    known = {
-        i: scorer._extract_reference_info([*map(scorer._preprocess_segment, r)])
-        for i, r in items.select("item_id", "references").rows()
+    """CPU seconds of sacrebleu's own functions for the distinct pairs, without the references."""
+    references = {
+        item_id: scorer._extract_reference_info([*map(scorer._preprocess_segment, texts)])
+        for item_id, texts in items.select("item_id", "references").rows()
     }
     pairs = rows.select("item_id", "answer").unique(maintain_order=True).rows()
     started = time.process_time()
     for item_id, answer in pairs:
-        scorer._compute_segment_statistics(scorer._preprocess_segment(answer), known[item_id])
+        scorer._compute_segment_statistics(scorer._preprocess_segment(answer), references[item_id])
     return time.process_time() - started
 
 
@@ -184,28 +169,14 @@ class _InFull:
         self.scores: dict[int, float] = {}
         """Date -> score."""
         self.new_s: list[float] = []
+        """Seconds for a date with a new scorer, as `sacrebleu.corpus_bleu` has."""
         self.kept_s: list[float] = []
+        """Seconds for a date with one scorer for all dates."""
 
     def score(self, date: int) -> None:
-        """Score a date with a new scorer, as `sacrebleu.corpus_bleu` does, and with one kept for
-        all dates.
-        """
-        answers = self.items.join(
-            self.rows.filter(date=date), on=_ITEM, how="left", maintain_order="left"
-        )["answer"].to_list()
+        rows = self.rows.filter(date=date)
+        answers = self.items.join(rows, on=_ITEM, how="left", maintain_order="left")["answer"]
         for scorer, seconds in ((self.new(), self.new_s), (self.kept, self.kept_s)):
             started = time.perf_counter()
-            self.scores[date] = scorer.corpus_score(answers, self.streams).score
+            self.scores[date] = scorer.corpus_score(answers.to_list(), self.streams).score
             seconds.append(time.perf_counter() - started)
-
-    @property
-    def date_s(self) -> float:
-        """Median seconds for a date with a new scorer."""
-        return statistics.median(self.new_s)
-
-    @property
-    def date_kept_s(self) -> float:
-        """Median seconds for a date with the kept scorer, but for the first: its tokenizer
-        remembers 65,536 texts.
-        """
-        return statistics.median(self.kept_s[1:] or self.kept_s)

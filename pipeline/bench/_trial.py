@@ -4,9 +4,10 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pipeline import engines
 from pipeline.bench import REPEATS
@@ -23,7 +24,6 @@ class Trial:
 
     model: ModelSpec
     engine: EngineSpec
-    max_model_len: int
     batches: Mapping[str, Sequence[Request]]
     """Name -> requests that are timed together, from a cold cache."""
     also_bare: bool = False
@@ -38,7 +38,6 @@ class Timed:
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
-    bare_seconds: float | None
     over_bare: float | None
     """Speed of the window over that of the bare call, the median of pairs that were timed one after
     the other."""
@@ -55,68 +54,51 @@ def run(trial: Trial, log: Path) -> dict[str, Timed]:
     Raises:
         EngineError: the engine cannot start, or its process died; with the end of its log.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(trial, log, theirs))
-    process.start()
-    theirs.close()
-    try:
-        found: dict[str, Timed] | str = ours.recv()
-    except EOFError:
-        found = "its process died"
-    process.join()
-    if isinstance(found, str):
-        raise EngineError(f"the timed engine failed: {found}\nthe end of {log}:\n{quiet.tail(log)}")
-    return found
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(_work, trial, log).result()
+        except (EngineError, BrokenProcessPool) as error:
+            end = f"the end of {log}:\n{quiet.tail(log)}"
+            raise EngineError(f"the timed engine failed: {error}\n{end}") from error
 
 
-def _work(trial: Trial, log: Path, answer: Any) -> None:
+def _work(trial: Trial, log: Path) -> dict[str, Timed]:
     quiet.redirect_output(log)
-    try:
-        folder, num_cores = checkpoints.folder(trial.model), cores.num_cores()
-        threads = num_cores if trial.engine.threads == "auto" else trial.engine.threads
-        resolved = engines.resolve(
-            trial.engine,
-            trial.model,
-            folder,
-            device=engines.build(),
-            threads=threads,
-            max_model_len=trial.max_model_len,
-        )
-        real = engines.VllmEngine(resolved)
-        answer.send(
-            {
-                name: _time(real, list(requests), trial.also_bare)
-                for name, requests in trial.batches.items()
-            }
-        )
-    except Exception as error:
-        answer.send(f"{type(error).__name__}: {error}")
+    threads = trial.engine.threads
+    every = [request for batch in trial.batches.values() for request in batch]
+    resolved = engines.resolve(
+        trial.engine,
+        trial.model,
+        checkpoints.folder(trial.model),
+        device=engines.build(),
+        threads=cores.num_cores() if threads == "auto" else threads,
+        max_model_len=max(len(r.token_ids) + r.sampling.max_tokens for r in every),
+    )
+    engine = engines.VllmEngine(resolved)
+    return {name: _time(engine, [*batch], trial.also_bare) for name, batch in trial.batches.items()}
 
 
-def _time(real: engines.VllmEngine, requests: list[Request], also_bare: bool) -> Timed:
-    def once(work: Callable[[], list[Output]]) -> tuple[list[Output], float]:
-        real.reset_prefix_cache()
+def _time(engine: engines.VllmEngine, requests: list[Request], also_bare: bool) -> Timed:
+    def streamed() -> list[Output]:
+        return list(engine.generate(iter(requests)))
+
+    def seconds(work: Callable[[], object]) -> float:
+        engine.reset_prefix_cache()
         started = time.perf_counter()
-        outputs = work()
-        return outputs, time.perf_counter() - started
+        work()
+        return time.perf_counter() - started
 
-    once(
-        lambda: list(real.generate(iter(requests)))
-    )  # the first steps compile kernels for the shapes they meet
-    streamed, bare = [], []
+    engine.reset_prefix_cache()
+    outputs = streamed()  # the first steps compile kernels for the shapes they meet
+    streamed_s, ratios = [], []
     for _ in range(REPEATS):
-        streamed.append(once(lambda: list(real.generate(iter(requests)))))
+        streamed_s.append(seconds(streamed))
         if also_bare:
-            bare.append(once(lambda: real.generate_at_once(requests))[1])
-    outputs = streamed[-1][0]
+            ratios.append(seconds(lambda: engine.generate_at_once(requests)) / streamed_s[-1])
     return Timed(
-        seconds=statistics.median(seconds for _, seconds in streamed),
+        seconds=statistics.median(streamed_s),
         prompt_tokens=sum(o.num_prompt_tokens for o in outputs),
         cached_tokens=sum(o.num_cached_tokens for o in outputs),
         output_tokens=sum(o.num_output_tokens for o in outputs),
-        bare_seconds=statistics.median(bare) if bare else None,
-        over_bare=statistics.median(b / s for (_, s), b in zip(streamed, bare, strict=True))
-        if bare
-        else None,
+        over_bare=statistics.median(ratios) if ratios else None,
     )

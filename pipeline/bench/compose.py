@@ -6,32 +6,32 @@ And how long the segments take to make.
 import itertools
 import time
 
-from pipeline.bench import Bench, Figures, median, scratch
+from pipeline.bench import Bench, Figures, _plans, median_s, scratch
 from pipeline.core.records import Item, Variant
 from pipeline.generate import Composer
-from pipeline.plan import Benchmark, stage as plan
-from pipeline.store import Run
+from pipeline.plan import Benchmark
 
 ABOUT = "prompts per second on one core, spliced and in full"
 NUM_SPLICED = 200_000
 NUM_IN_FULL = 300
 """Prompts of one timed round; they repeat where the sweep has fewer."""
+MOST_COMPARED = 500
+
+Pairs = list[tuple[int, int]]
+"""Rows of the plan: item and arm."""
 
 
 def measure(bench: Bench) -> Figures:
     """Rates, their ratio, and the number of prompts that were compared token by token."""
     with scratch() as folder:
-        run = Run(folder / "run")
-        plan.write(run, bench.spec, plan.gather(bench.spec, bench.reporter.say), bench.reporter.say)
-        composer = Composer(run, bench.spec, bench.model)
-        rows = composer.plan.requests
-        pairs = list(zip(rows["item"].to_list(), rows["arm"].to_list(), strict=True))
+        composer = _plans.composer(bench, folder)
+        pairs = composer.plan.requests.select("item", "arm").rows()
         started = time.perf_counter()
-        for position, (item, arm) in enumerate(pairs):
-            composer.compose(position, item, arm)
+        _compose(composer, pairs, len(pairs))
         first_s = time.perf_counter() - started
-        spliced = median(lambda: _spliced(composer, pairs))
-        in_full = median(lambda: _in_full(composer, pairs))
+        spliced = NUM_SPLICED / median_s(lambda: _compose(composer, pairs, NUM_SPLICED))[0]
+        named = [composer.plan.named(*pair) for pair in _repeated(pairs, NUM_IN_FULL)]
+        in_full = NUM_IN_FULL / median_s(lambda: [_whole(composer, *row) for row in named])[0]
         return {
             "compose_prompts_per_s": spliced,
             "render_and_tokenise_prompts_per_s": in_full,
@@ -42,22 +42,13 @@ def measure(bench: Bench) -> Figures:
         }
 
 
-def _spliced(composer: Composer, pairs: list[tuple[int, int]]) -> float:
-    endless = itertools.islice(itertools.cycle(pairs), NUM_SPLICED)
-    started = time.perf_counter()
-    for position, (item, arm) in enumerate(endless):
+def _repeated(pairs: Pairs, count: int) -> "itertools.islice[tuple[int, int]]":
+    return itertools.islice(itertools.cycle(pairs), count)
+
+
+def _compose(composer: Composer, pairs: Pairs, count: int) -> None:
+    for position, (item, arm) in enumerate(_repeated(pairs, count)):
         composer.compose(position, item, arm)
-    return NUM_SPLICED / (time.perf_counter() - started)
-
-
-def _in_full(composer: Composer, pairs: list[tuple[int, int]]) -> float:
-    chosen = [
-        composer.plan.named(*pair) for pair in itertools.islice(itertools.cycle(pairs), NUM_IN_FULL)
-    ]
-    started = time.perf_counter()
-    for row in chosen:
-        _whole(composer, *row)
-    return NUM_IN_FULL / (time.perf_counter() - started)
 
 
 def _whole(composer: Composer, benchmark: Benchmark, item: Item, variant: Variant) -> list[int]:
@@ -66,13 +57,14 @@ def _whole(composer: Composer, benchmark: Benchmark, item: Item, variant: Varian
     return builder.tokenizer.encode(builder.text(benchmark.task, item, variant, shots))
 
 
-def _compared(composer: Composer, pairs: list[tuple[int, int]]) -> int:
-    step = max(1, len(pairs) // 500)
-    for position in range(0, len(pairs), step):
+def _compared(composer: Composer, pairs: Pairs) -> int:
+    """How many prompts, evenly from the plan, were found to be the same either way."""
+    positions = range(0, len(pairs), max(1, len(pairs) // MOST_COMPARED))
+    for position in positions:
         request, _ = composer.compose(position, *pairs[position])
         if request.token_ids != _whole(composer, *composer.plan.named(*pairs[position])):
             raise AssertionError(
                 "spliced ids differ from those of the whole prompt at position "
                 f"{position}; please report this"
             )
-    return len(range(0, len(pairs), step))
+    return len(positions)

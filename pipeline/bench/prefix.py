@@ -1,5 +1,6 @@
-"""What prefix order and prefix cache are worth: MMLU with five worked examples, in plan order and
-shuffled, with the cache and without.
+"""What prefix order and prefix cache are worth.
+
+MMLU with five worked examples, in plan order and shuffled, with the cache and without.
 """
 
 import random
@@ -17,31 +18,23 @@ SEED = 0
 
 def measure(bench: Bench) -> Figures:
     """Requests per second and computed prompt tokens under each combination."""
+    tasks = [TaskSpec(name="mmlu", style="five_shot", limit=12)]
+    five_shot = replace(bench, spec=bench.spec.model_copy(update={"tasks": tasks}))
     with scratch() as folder:
-        tasks = [TaskSpec(name="mmlu", style="five_shot", limit=12)]
-        composer = _plans.composer(
-            replace(bench, spec=bench.spec.model_copy(update={"tasks": tasks})), folder
-        )
-        ordered = _plans.requests(composer, NUM_REQUESTS, lambda r: bool(r.label_token_ids))
+        composer = _plans.composer(five_shot, folder)
+        ordered = _plans.requests(composer, NUM_REQUESTS, of_labels=True)
         shuffled = random.Random(SEED).sample(ordered, len(ordered))  # noqa: S311 - an order, not a secret
         figures: Figures = {
             "prefix_requests": len(ordered),
             "prefix_prompt_tokens": sum(len(r.token_ids) for r in ordered),
         }
-        for cache in (True, False):
-            bench.reporter.say(f"  prefix cache {'on' if cache else 'off'}")
-            spec = bench.spec.engine.model_copy(update={"prefix_caching": cache})
+        for cache in ("on", "off"):
+            bench.reporter.say(f"  prefix cache {cache}")
+            engine = bench.spec.engine.model_copy(update={"prefix_caching": cache == "on"})
             batches = {"ordered": ordered, "shuffled": shuffled}
-            trial = Trial(
-                model=bench.model,
-                engine=spec,
-                max_model_len=_plans.longest(ordered),
-                batches=batches,
-            )
+            trial = Trial(model=bench.model, engine=engine, batches=batches)
             for order, timed in run(trial, folder / f"cache-{cache}.log").items():
-                name = f"{order}_cache_{'on' if cache else 'off'}"
+                name, computed = f"{order}_cache_{cache}", timed.prompt_tokens - timed.cached_tokens
                 figures[f"{name}_requests_per_s"] = len(ordered) / timed.seconds
-                figures[f"{name}_computed_prompt_tokens"] = (
-                    timed.prompt_tokens - timed.cached_tokens
-                )
+                figures[f"{name}_computed_prompt_tokens"] = computed
         return figures

