@@ -120,7 +120,7 @@ def _measure_engine(
         with output_to(log):
             asked = engine_check.requests(model, folder)
             engine = engine_check.start(model, folder, asked, device)
-            return list(engine_check.check(engine, asked)), engine.facts()
+            return list(engine_check.check(engine, asked)), engine.facts().as_json()
     except Exception as error:
         what = (
             str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"

@@ -125,8 +125,8 @@ def test_the_figures_of_every_shard_are_kept_apart_from_its_content(
 ) -> None:
     run, _ = finished
     shards = run.telemetry()
-    assert sum(s["requests"] for s in shards) == 40
-    assert all(0 <= s["cached_tokens"] < s["prompt_tokens"] for s in shards)
+    assert sum(s.requests for s in shards) == 40
+    assert all(0 <= s.cached_tokens < s.prompt_tokens for s in shards)
 
 
 def test_a_lost_shard_is_made_again_by_a_new_engine_to_the_same_bytes(

@@ -31,11 +31,7 @@ from pipeline.analyses._outcomes import (
     SERIES_KEY as SERIES_KEY,
     Outcomes as Outcomes,
 )
-from pipeline.analyses._spread import (
-    SPREAD as SPREAD,
-    mean_score as mean_score,
-    spread as spread,
-)
+from pipeline.analyses._spread import SPREAD as SPREAD, mean_score as mean_score, spread as spread
 from pipeline.analyses._stage import Analysis as Analysis, analyse as analyse, get as get
 from pipeline.analyses._stats import (
     Bools as Bools,

@@ -4,7 +4,8 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from pipeline.core.errors import EngineError
-from pipeline.settings import Device, ModelSpec, SweepSpec
+from pipeline.core.records import Device
+from pipeline.settings import ModelSpec, SweepSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,8 @@ def _scores(run: Run) -> pl.DataFrame:
 
 def _facts(run: Run, model: str) -> dict[str, Any]:
     """Values of the columns `FACTS`, None where an engine does not say."""
-    facts = run.engine_facts(model)
+    started = run.engine_facts(model)
+    facts = started.as_json() if started else {}
     values = {
         name: (facts.get(part, {}) if part else facts).get(key)
         for name, (part, key, _) in FACTS.items()

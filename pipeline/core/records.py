@@ -28,6 +28,10 @@ Status = Literal["scored", "no_answer", "failed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 """In the order of their columns in tables."""
 
+Backend = Literal["vllm", "simulated", "counting"]
+"""What answers: vLLM, an engine that plants a date effect, or one that gives every request one of a
+few fixed outputs, so that what is left to measure is everything around an engine."""
+Device = Literal["cpu", "gpu"]
 FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 """Why an output ends, as vLLM says it; all but the first two are rare."""
 

@@ -4,10 +4,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from pipeline.core.records import Output, Request
-from pipeline.settings import Device, EngineSpec, ModelSpec
+from pipeline.core.records import Device, Output, Request
+from pipeline.settings import EngineSpec, ModelSpec
+from pipeline.store import EngineFacts
 
 
 class Engine(Protocol):
@@ -20,7 +21,7 @@ class Engine(Protocol):
         """
         ...
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EngineFacts:
         """Everything that could change an output: versions, hardware, resolved settings."""
         ...
 

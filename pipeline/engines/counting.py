@@ -1,9 +1,9 @@
 """An engine that only counts: what is left to measure is everything around an engine."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from pipeline.core.records import Output, Request
+from pipeline.store import EngineFacts
 
 
 class CountingEngine:
@@ -27,6 +27,6 @@ class CountingEngine:
                 num_output_tokens=1,
             )
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EngineFacts:
         """That nothing is computed."""
-        return {"backend": "counting", "settings": {}, "versions": {}, "hardware": {}}
+        return EngineFacts(backend="counting", settings={}, versions={}, hardware={})

@@ -8,11 +8,11 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline import tasks
 from pipeline.core.records import Item, Output, Request
 from pipeline.settings import SimulatedSpec
+from pipeline.store import EngineFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,10 @@ class SimulatedEngine:
                 window.clear()
         yield from map(self._output, reversed(window))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EngineFacts:
         """What is pretended."""
         settings = self.spec.model_dump(mode="json")
-        return {"backend": "simulated", "settings": settings, "versions": {}, "hardware": {}}
+        return EngineFacts(backend="simulated", settings=settings, versions={}, hardware={})
 
     def is_right(self, item: Item, date: datetime.date | None) -> bool:
         """Whether `item` is answered rightly under `date`.

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import EngineError
-from pipeline.core.records import Output, Request, Sampling
+from pipeline.core.records import Device, Output, Request, Sampling
 from pipeline.engines.base import EngineSettings
-from pipeline.settings import Device
+from pipeline.store import EngineFacts
 
 
 def build() -> Device:
@@ -90,7 +90,7 @@ class VllmEngine:
         if not self._engine.reset_prefix_cache():
             raise EngineError("vLLM cannot empty its prefix cache while requests are under way")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EngineFacts:
         """Versions, hardware, the settings asked for, and those that vLLM's configuration shows.
 
         What differs between machines and changes no output is left out: the folder and, on GPU, the
@@ -108,14 +108,14 @@ class VllmEngine:
         }
         gpu = torch.cuda.get_device_name() if self.settings.device == "gpu" else ""
         hardware = {"processor": processor(), "gpu": gpu, "python": platform.python_version()}
-        return {
-            "backend": "vllm",
-            "settings": {**settings, "stop_token_ids": self._stop_token_ids},
-            "honoured": self._honoured(),
-            "environment": self._environment,
-            "versions": versions,
-            "hardware": hardware,
-        }
+        return EngineFacts(
+            backend="vllm",
+            settings={**settings, "stop_token_ids": self._stop_token_ids},
+            honoured=self._honoured(),
+            environment=self._environment,
+            versions=versions,
+            hardware=hardware,
+        )
 
     def _honoured(self) -> dict[str, Any]:
         """Values of vLLM's own configuration, equal wherever shards of one run are made."""

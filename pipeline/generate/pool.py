@@ -15,7 +15,7 @@ from pipeline.generate.replica import Replica, log_path
 from pipeline.generate.shard_queue import ShardQueue
 from pipeline.generate.shard_writer import Tally
 from pipeline.settings import ModelSpec, SweepSpec
-from pipeline.store import Run, differences, write_json
+from pipeline.store import EngineFacts, Run, differences
 
 START_TIMEOUT_S = 3600.0
 """Seconds an engine may take to start; the largest models load from slow disks in less."""
@@ -228,7 +228,7 @@ class ReplicaPool:
         job, state = worker.job, self.workers[worker]
         try:
             if isinstance(state, Starting):
-                _record_facts(self.run, job.model, ray.get(state.awaited))
+                _record_facts(self.run, job.model.name, ray.get(state.awaited))
                 tallies = worker.actor.work.remote(self.queues[job], worker.number)
                 self.workers[worker] = Running(tallies)
             else:
@@ -278,20 +278,19 @@ class ReplicaPool:
         return f"the end of {log}:\n{quiet.tail(log)}"
 
 
-def _record_facts(run: Run, model: ModelSpec, facts: dict[str, Any]) -> None:
+def _record_facts(run: Run, model: str, facts: EngineFacts) -> None:
     """Keep what the engine honoured.
 
     Raises:
         StoreError: the run was begun with another engine, hardware or version.
     """
-    path = run.folder / "engines" / f"{model.name}.json"
-    if not path.is_file():
-        write_json(facts, path)
-        return
-    if lines := differences(run.engine_facts(model.name), facts):
+    begun_with = run.engine_facts(model)
+    if begun_with is None:
+        run.write_engine_facts(model, facts)
+    elif lines := differences(begun_with.as_json(), facts.as_json()):
         raise StoreError(
-            f"{run.folder} was begun with another engine for {model.name}; mixing them could pass "
-            "for an effect of the date:\n  "
+            f"{run.folder} was begun with another engine for {model}; mixing them could pass for "
+            "an effect of the date:\n  "
             + "\n  ".join(lines)
             + "\nGo on where it was begun, or give another folder with --out."
         )

@@ -15,7 +15,7 @@ from pipeline.data import checkpoints
 from pipeline.generate.requests import Composer
 from pipeline.generate.shard_writer import ShardWriter, Tally
 from pipeline.settings import ModelSpec, SimulatedSpec, SweepSpec
-from pipeline.store import Place, Run
+from pipeline.store import EngineFacts, Place, Run
 
 REPORT_EVERY_S = 0.5
 """Seconds between progress reports of a replica."""
@@ -35,7 +35,7 @@ class Replica:
         """Nothing is read or started yet: Ray does not tell the cause of an error raised here."""
         self.run, self.spec, self.model, self.layout = Run(folder), spec, model, layout
 
-    def start(self, fingerprint: str, index: int) -> dict[str, Any]:
+    def start(self, fingerprint: str, index: int) -> EngineFacts:
         """The engine's facts, once the plan is loaded and the engine has started.
 
         `fingerprint` is the run's, as the node that started it sees it.

@@ -14,7 +14,7 @@ import polars as pl
 from pipeline.core import tables
 from pipeline.core.records import Completion, Output
 from pipeline.generate.loaded_plan import LoadedPlan, PlannedShard
-from pipeline.store import Run, write_json, write_parquet
+from pipeline.store import Run, Telemetry, write_parquet
 
 
 @dataclass(slots=True)
@@ -95,11 +95,10 @@ class ShardWriter:
         tally, now = Tally(), time.monotonic()
         for output in outputs:
             tally.add(output)
-        figures = {**dataclasses.asdict(tally), "replica_s": round(now - self.written, 3)}
-        self.written = now
-        write_json(
-            {"model": self.model, "shard": shard, **figures},
-            self.run.telemetry_path(self.model, shard),
+        seconds, self.written = now - self.written, now
+        counts = dataclasses.asdict(tally)
+        self.run.write_telemetry(
+            Telemetry(model=self.model, shard=shard, **counts, replica_s=round(seconds, 3))
         )
 
     def _frame(

@@ -81,7 +81,8 @@ def foreseen_tokens(run: Run) -> int:
     """
     total = 0
     for model, report in run.prompts().items():
-        size = run.engine_facts(model).get("settings", {}).get("block_size")
+        facts = run.engine_facts(model)
+        size = facts.settings.get("block_size") if facts else None
         if size not in report.tokens.blocks:
             return 0
         total += report.tokens.blocks[size]

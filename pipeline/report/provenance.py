@@ -1,12 +1,11 @@
 """Where the numbers of a run come from: what its report says below the tables."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from pipeline.core.progress import duration
 from pipeline.plan import foreseen_tokens, signatures
 from pipeline.settings import SweepSpec
-from pipeline.store import PromptReport, Run
+from pipeline.store import EngineFacts, PromptReport, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ def provenance_of(run: Run, spec: SweepSpec) -> Provenance:
         },
         "Versions": {
             **manifest["settings"]["versions"],
-            **{k: v for f in facts.values() for k, v in f.get("versions", {}).items()},
+            **{k: v for f in facts.values() if f for k, v in f.versions.items()},
         },
         "Throughput": _throughput(run),
         "Programs of the model": run.confinement(),
@@ -81,7 +80,7 @@ def _calendar(spec: SweepSpec) -> dict[str, str]:
 
 
 def _model_section(
-    spec: SweepSpec, name: str, prompts: PromptReport, facts: dict[str, Any]
+    spec: SweepSpec, name: str, prompts: PromptReport, facts: EngineFacts | None
 ) -> dict[str, str]:
     model = spec.model(name)
     source = model.weights.hub or model.weights.package or "a local folder"
@@ -101,19 +100,19 @@ def _model_section(
         if spec.model(name).label_form == "spaced"
         else "a bare letter",
         "sampling": f"{greedy}, seed {sampling.seed}",
-        "engine": ", ".join(f"{k} {v}" for k, v in facts.get("settings", {}).items()),
-        **{k: v for k, v in facts.get("hardware", {}).items() if v},
+        "engine": ", ".join(f"{k} {v}" for k, v in (facts.settings if facts else {}).items()),
+        **{k: v for k, v in (facts.hardware if facts else {}).items() if v},
     }
 
 
 def _throughput(run: Run) -> dict[str, str]:
     shards = run.telemetry()
     total = {
-        key: sum(s[key] for s in shards)
+        key: sum(getattr(s, key) for s in shards)
         for key in ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
     }
     share = 100 * total["cached_tokens"] / max(total["prompt_tokens"], 1)
-    seconds = sum(s["replica_s"] for s in shards)
+    seconds = sum(s.replica_s for s in shards)
     rate = (total["prompt_tokens"] + total["output_tokens"]) / max(seconds, 1e-9)
     computed, foreseen = total["prompt_tokens"] - total["cached_tokens"], foreseen_tokens(run)
     return {

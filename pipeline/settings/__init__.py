@@ -21,10 +21,8 @@ from pipeline.settings.load import (
 )
 from pipeline.settings.overrides import Overrides as Overrides, override as override
 from pipeline.settings.schema import (
-    Backend as Backend,
     CalendarSpec as CalendarSpec,
     ConditionsSpec as ConditionsSpec,
-    Device as Device,
     EngineSpec as EngineSpec,
     ModelSpec as ModelSpec,
     SimulatedSpec as SimulatedSpec,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pipeline.core import conditions, dates, registry
 from pipeline.core.dates import LeapDay
 from pipeline.core.errors import nearest
+from pipeline.core.records import Backend, Device
 
 
 def _day(value: object) -> object:
@@ -46,8 +47,6 @@ LocationName = Annotated[str, _one_of("location", list(conditions.LOCATIONS))]
 MetricName = Annotated[str, _one_of("metric", registry.names("metrics"))]
 StyleName = Annotated[str, _one_of("style", ["zero_shot", "five_shot", "cot"])]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-Device = Literal["cpu", "gpu"]
-Backend = Literal["vllm", "simulated", "counting"]
 
 
 class Spec(BaseModel):
@@ -218,8 +217,6 @@ class ModelSpec(Spec):
     title: str
     licence: str
     backend: Backend = "vllm"
-    """What answers: vLLM, an engine that plants a date effect, or one that gives every request one
-    of a few fixed outputs, so that what is left to measure is everything around an engine."""
     weights: WeightsSpec
     dtype: Dtype = "auto"
     """`auto` is float32 on CPU, bfloat16 on GPU."""

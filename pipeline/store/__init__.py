@@ -4,6 +4,7 @@ In: a folder or a URL. Out: `Run`, whose tables and JSON files are typed; files 
 absent; locks.
 """
 
+from pipeline.store.engine_facts import EngineFacts as EngineFacts
 from pipeline.store.files import (
     read_parquet as read_parquet,
     replacing as replacing,
@@ -12,13 +13,11 @@ from pipeline.store.files import (
     write_parquet as write_parquet,
 )
 from pipeline.store.places import OBJECT_STORES as OBJECT_STORES, Place as Place
-from pipeline.store.prompt_report import (
-    PromptReport as PromptReport,
-    PromptTokens as PromptTokens,
-)
+from pipeline.store.prompt_report import PromptReport as PromptReport, PromptTokens as PromptTokens
 from pipeline.store.run_folder import (
     PLAN_TABLES as PLAN_TABLES,
     Run as Run,
     differences as differences,
     fingerprint as fingerprint,
 )
+from pipeline.store.telemetry import Telemetry as Telemetry

@@ -29,17 +29,12 @@ import polars as pl
 
 from pipeline.core import cache
 from pipeline.core.errors import StoreError, first_few, nearest
-from pipeline.store.files import (
-    read_all,
-    read_parquet,
-    replacing,
-    scan_parquet,
-    write_json,
-    write_parquet,
-)
+from pipeline.store.engine_facts import EngineFacts, read_engine_facts, write_engine_facts
+from pipeline.store.files import read_parquet, replacing, scan_parquet, write_json, write_parquet
 from pipeline.store.locks import flocked, leased
 from pipeline.store.places import Place, Remote, place
 from pipeline.store.prompt_report import PromptReport, from_json, to_json
+from pipeline.store.telemetry import Telemetry, read_telemetry, write_telemetry
 
 PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
 
@@ -222,10 +217,6 @@ class Run:
         """Where the completions of one shard go."""
         return self.folder / "completions" / model / f"{shard:06d}.parquet"
 
-    def telemetry_path(self, model: str, shard: int) -> Place:
-        """Where the figures of how one shard was made go."""
-        return self.folder / "telemetry" / model / f"{shard:06d}.json"
-
     def missing_shards(self, model: str, shards: list[int]) -> list[int]:
         """Those of `shards` that have no completions yet, in order."""
         # One listing: a store takes tens of milliseconds for each file asked after.
@@ -281,17 +272,25 @@ class Run:
         found: list[Place] = [*(self.folder / part).glob(pattern)]
         return sorted(found, key=lambda path: str(path).split("/"))
 
-    def engine_facts(self, model: str) -> dict[str, Any]:
-        """What the engine of `model` honoured when it started: versions, hardware, settings.
+    def engine_facts(self, model: str) -> EngineFacts | None:
+        """What the engine of `model` honoured when it started; None before the first start."""
+        return read_engine_facts(self._engine_path(model))
 
-        Empty before the first start.
-        """
-        path = self.folder / "engines" / f"{model}.json"
-        return dict(json.loads(path.read_text())) if path.is_file() else {}
+    def write_engine_facts(self, model: str, facts: EngineFacts) -> None:
+        """Keep what the engine of `model` honoured."""
+        write_engine_facts(facts, self._engine_path(model))
 
-    def telemetry(self) -> list[dict[str, Any]]:
-        """The figures of every shard made so far."""
-        return [json.loads(content) for content in read_all(self._files("telemetry", "*/*.json"))]
+    def _engine_path(self, model: str) -> Place:
+        return self.folder / "engines" / f"{model}.json"
+
+    def telemetry(self) -> list[Telemetry]:
+        """How every shard was made so far."""
+        return read_telemetry(self._files("telemetry", "*/*.json"))
+
+    def write_telemetry(self, telemetry: Telemetry) -> None:
+        """Keep how a shard was made."""
+        path = self.folder / "telemetry" / telemetry.model / f"{telemetry.shard:06d}.json"
+        write_telemetry(telemetry, path)
 
     def write_table(self, name: str, table: pl.DataFrame) -> None:
         """Write an analysis table as parquet and CSV; list columns are left out of the CSV."""

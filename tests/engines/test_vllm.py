@@ -154,14 +154,17 @@ def test_a_prompt_that_vllm_refuses_names_its_position(tiny_engine: VllmEngine) 
 
 def test_the_facts_name_versions_and_every_resolved_setting(tiny_engine: VllmEngine) -> None:
     facts = tiny_engine.facts()
-    assert facts["versions"]["vllm"].startswith("0.")
-    assert facts["settings"]["block_size"] == 32
-    assert facts["settings"]["dtype"] == "float32"
-    assert facts["settings"]["stop_token_ids"] == [2]
-    assert "folder" not in facts["settings"]
-    assert facts["honoured"]["block_size"] == 32, "read back from vLLM's own configuration"
-    assert facts["honoured"]["chunked_prefill"] is False
-    assert facts["environment"]["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
+    assert facts.versions["vllm"].startswith("0.")
+    assert facts.settings["block_size"] == 32
+    assert facts.settings["dtype"] == "float32"
+    assert facts.settings["stop_token_ids"] == [2]
+    assert "folder" not in facts.settings
+    assert facts.honoured is not None
+    assert facts.environment is not None
+    assert facts.honoured["block_size"] == 32, "read back from vLLM's own configuration"
+    assert facts.honoured["chunked_prefill"] is False
+    assert facts.honoured["prefix_hash"] == "sha256"
+    assert facts.environment["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
 
 
 def test_settings_for_a_gpu_ask_for_batch_invariance(tiny_model: ModelSpec, tmp_path: Path) -> None:

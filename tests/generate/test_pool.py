@@ -189,7 +189,7 @@ def test_replicas_on_three_nodes_make_every_completion_once(
     ]
     assert len(started) == len({line.split("Ray node ")[1] for line in started}) == 3
     assert not said.lines_with("died")
-    assert sum(t["requests"] for t in run.telemetry()) == run.requests().collect().height
+    assert sum(t.requests for t in run.telemetry()) == run.requests().collect().height
 
 
 @pytest.mark.usefixtures("no_ray")

@@ -21,7 +21,7 @@ from pipeline.core.progress import Reporter
 from pipeline.plan import make_plan
 from pipeline.report import write_report
 from pipeline.settings.schema import SweepSpec
-from pipeline.store import PromptReport, PromptTokens, places
+from pipeline.store import EngineFacts, PromptReport, PromptTokens, Telemetry, places
 from pipeline.store.places import Place, Remote
 from pipeline.store.run_folder import Run
 
@@ -191,15 +191,30 @@ def test_completions_are_listed_and_read_in_one_order_wherever_they_are(folder: 
         run.scores()
 
 
+def telemetry(shard: int) -> Telemetry:
+    return Telemetry(
+        model="m",
+        shard=shard,
+        requests=4,
+        prompt_tokens=3,
+        cached_tokens=2,
+        output_tokens=1,
+        replica_s=0.5,
+    )
+
+
 def test_small_files_and_tables_are_read_back(folder: Place) -> None:
     run = Run(folder)
-    assert run.telemetry() == [] and run.tables() == {} and run.engine_facts("m") == {}
-    for shard in (1, 0):
-        store.write_json({"shard": shard}, run.telemetry_path("m", shard))
-    store.write_json({"vllm": "1"}, run.folder / "engines" / "m.json")
+    assert run.telemetry() == [] and run.tables() == {} and run.engine_facts("m") is None
+    shards = [telemetry(shard) for shard in (1, 0)]
+    for one in shards:
+        run.write_telemetry(one)
+    facts = EngineFacts(backend="simulated", settings={"a": 1}, versions={"b": "2"}, hardware={})
+    run.write_engine_facts("m", facts)
     run.write_table("t", pl.DataFrame({"a": [1.5], "b": [[1]]}))
-    assert run.telemetry() == [{"shard": 0}, {"shard": 1}]
-    assert run.engine_facts("m") == {"vllm": "1"}
+    assert run.telemetry() == shards[::-1]
+    assert run.engine_facts("m") == facts
+    assert "honoured" not in (run.folder / "engines" / "m.json").read_text()
     assert run.tables()["t"].rows() == [(1.5, [1])]
     assert (run.folder / "tables" / "t.csv").read_text() == "a\n1.500000\n"
 

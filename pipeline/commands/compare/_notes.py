@@ -110,7 +110,7 @@ def _settings(run: Run, model: str) -> dict[str, Any]:
     sweep = settings["sweep"]
     rest = {key: value for key, value in settings.items() if key not in ("sweep", "checkpoints")}
     return {
-        "engine": run.engine_facts(model),
+        "engine": facts.as_json() if (facts := run.engine_facts(model)) else {},
         "model": next((dict(m) for m in sweep["models"] if m["name"] == model), {}),
         "checkpoint": settings["checkpoints"].get(model),
         "sweep": {key: value for key, value in sweep.items() if key not in ("name", "models")},
