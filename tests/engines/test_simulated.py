@@ -1,4 +1,4 @@
-"""What the simulated engine promises: outcomes by hash, a planted effect or none, and nothing else."""
+"""What the simulated engine promises: outcomes by hash, a planted effect or none, no more."""
 
 import datetime
 
