@@ -17,3 +17,4 @@ from pipeline.cluster.ray_session import (
     session as session,
     worker_deaths as worker_deaths,
 )
+from pipeline.cluster.spread import on_a_worker as on_a_worker, spread as spread

@@ -1,13 +1,12 @@
-"""What log-probabilities of labels say, for whole columns at once: confidence, label mass, margin,
-ties, and distance from the truth.
+"""What metrics of labels' log-probabilities share, for whole columns at once.
 
 Two distributions are in use. *Raw* is the engine's own, over the whole vocabulary: labels share
 what other tokens leave them, the label mass. *Renormalised* is raw divided by the label mass, the
-choice between the options alone. Each metric says which one it takes.
+choice between the options alone. Each metric names the one that it takes.
 
-All functions take the matrix that `logprobs_of` makes: (num_rows, most labels) raw natural-log
-probabilities in the order shown, -inf where a row has fewer labels. Sums start from the largest
-entry, so that labels of tiny probability keep their ratios.
+A matrix of log-probabilities is (num_rows, most labels), natural logarithms in the order shown,
+-inf where a row has fewer labels. Sums start from the largest entry, so that labels of tiny
+probability keep their ratios.
 """
 
 import abc
@@ -19,10 +18,9 @@ import polars as pl
 
 from pipeline import tasks
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.records import Item
-from pipeline.metrics import Array, Metric, Reads, Segment, judged
-from pipeline.metrics._ratio import percent
+from pipeline.metrics import Array, Metric, Reads, scored
 
+Probabilities = Literal["raw", "renormalised"]
 _ROUNDING = 1e-3
 """How far above 0 a log-probability may lie; an engine's single precision is a thousand times
 closer, and logits are no probabilities."""
@@ -31,70 +29,45 @@ closer, and logits are no probabilities."""
 class LabelMetric(Metric):
     """A metric of what the model's log-probabilities of the labels say.
 
-    For tasks of kind `label`.
+    For tasks of kind `label`. A subclass has `values`, of which it is the mean, or `stats`.
     """
 
     reads: ClassVar[Reads] = "logprobs"
-    probabilities: ClassVar[Literal["raw", "renormalised"]]
+    probabilities: ClassVar[Probabilities]
     """The distribution that the metric takes."""
 
     @abc.abstractmethod
+    def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
+        """(num_rows,) what each row contributes to the mean.
+
+        Args:
+            logprobs: matrix of the distribution that the metric takes.
+            answers: as `segments` gets them.
+        """
+
     def stats(self, logprobs: Array, answers: pl.DataFrame) -> Array:
-        """(num_rows, num_stats) statistics for the rows of `answers`, whose labels have the
-        log-probabilities `logprobs`.
-        """
-
-    def segment(self, item: Item, answer: tasks.Answer) -> Segment:
-        """Nothing: an answer alone has no probability.
-
-        Raises:
-            NotImplementedError: always; `segments` has the log-probabilities.
-        """
-        raise NotImplementedError(
-            f"{self.name} reads log-probabilities of labels, which an answer does not "
-            "carry; call `segments` with a frame"
-        )
+        """(num_rows, num_stats) statistics; arguments as for `values`."""
+        return self.values(logprobs, answers)[:, None]
 
     def segments(self, answers: pl.DataFrame) -> pl.DataFrame:
         """Statistics of every row.
 
         Raises:
-            ConfigError: the task has no labels. DataError: a log-probability is missing, NaN or
-                above 0, or all of a row are minus infinity.
+            ConfigError: the task has no labels.
+            DataError: a log-probability is missing, NaN or above 0, or all of a row are -inf.
         """
-        return judged(answers, self.stats(logprobs_of(answers, self.name), answers))
+        logprobs = _matrix(answers, self.name)
+        if self.probabilities == "renormalised":
+            logprobs = _renormalised(logprobs)
+        return scored(answers, self.stats(logprobs, answers))
 
     def signature(self) -> str:
         """Name, distribution and version."""
         return f"{self.name}|probabilities:{self.probabilities}|version:{self.version}"
 
 
-class LabelMean(LabelMetric):
-    """A `LabelMetric` that is a mean over the rows.
-
-    Its one statistic is called as the metric is.
-    """
-
-    @abc.abstractmethod
-    def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
-        """(num_rows,) what each row contributes to the mean."""
-
-    def stats(self, logprobs: Array, answers: pl.DataFrame) -> Array:
-        """(num_rows, 1) the values."""
-        return self.values(logprobs, answers)[:, None]
-
-    def combine(self, sums: Array, counts: Array) -> Array:
-        """100 times the mean."""
-        return percent(sums[..., 0], counts)
-
-
-def logprobs_of(answers: pl.DataFrame, metric: str) -> Array:
-    """The matrix of log-probabilities of the rows of `answers`.
-
-    Raises:
-        ConfigError: the task has no labels.
-        DataError: a log-probability is missing, NaN or above 0, or all of a row are minus infinity.
-    """
+def _matrix(answers: pl.DataFrame, metric: str) -> Array:
+    """The raw log-probabilities of the labels of `answers`."""
     lists = answers["label_logprobs"]
     lengths = lists.list.len().fill_null(0).to_numpy()
     if (lengths == 0).any():
@@ -110,71 +83,39 @@ def logprobs_of(answers: pl.DataFrame, metric: str) -> Array:
         row = answers.row(int(bad.argmax()), named=True)
         raise DataError(
             f"{row['task']} item {row['item_id']}: label log-probabilities must be numbers "
-            "of at most 0, one of them finite, got "
-            f"{row['label_logprobs']}"
+            f"of at most 0, one of them finite, got {row['label_logprobs']}"
         )
     return matrix
 
 
-def confidence(logprobs: Array) -> Array:
-    """(num_rows,) raw probability of the most probable label.
-
-    At most 1, which rounding of a logarithm may pass.
-    """
-    probability: Array = np.exp(logprobs.max(axis=1))
-    return np.minimum(probability, 1.0)
-
-
-def label_mass(logprobs: Array) -> Array:
-    """(num_rows,) sum of the raw probabilities of all labels; at most 1."""
-    mass: Array = np.exp(logprobs).sum(axis=1)
-    return np.minimum(mass, 1.0)
-
-
-def margin(logprobs: Array) -> Array:
-    """(num_rows,) raw probability of the most probable label less that of the next.
-
-    0 for a tie, the confidence for a single label.
-    """
-    top = np.sort(np.pad(logprobs, ((0, 0), (1, 0)), constant_values=-np.inf), axis=1)[:, -2:]
-    best: Array = np.minimum(np.exp(top), 1.0)
-    return best[:, 1] - best[:, 0]
-
-
-def is_tied(logprobs: Array) -> npt.NDArray[np.bool_]:
-    """(num_rows,) whether more than one label has the highest log-probability, to the bit."""
-    tied: npt.NDArray[np.bool_] = (logprobs == logprobs.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    return tied
-
-
-def renormalised(logprobs: Array) -> Array:
-    """(num_rows, most labels) log-probabilities of the labels among themselves: their probabilities
-    add up to 1.
-    """
+def _renormalised(logprobs: Array) -> Array:
     shifted: Array = logprobs - logprobs.max(axis=1, keepdims=True)
     log_mass: Array = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted - log_mass
 
 
-def target_places(answers: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """(num_rows,) the place of the right label in the order in which each row's options were shown.
+def top_probability(logprobs: Array) -> Array:
+    """(num_rows,) probability of the most probable label; rounding cannot bring it above 1."""
+    probability: Array = np.exp(logprobs.max(axis=1))
+    return np.minimum(probability, 1.0)
+
+
+def target_indices(answers: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """(num_rows,) index of the right label in the order in which each row's options were shown.
 
     Raises:
         DataError: a target is no label of its row.
     """
-    place = {letter: place for place, letter in enumerate(tasks.LETTERS)}
-    places = (
-        _shown_targets(answers)
-        .replace_strict(place, default=len(place), return_dtype=pl.Int64)
-        .to_numpy()
-    )
-    if (bad := places >= answers["label_logprobs"].list.len().to_numpy()).any():
+    index = {letter: i for i, letter in enumerate(tasks.LETTERS)}
+    targets = _shown_targets(answers)
+    indices = targets.replace_strict(index, default=len(index), return_dtype=pl.Int64).to_numpy()
+    if (bad := indices >= answers["label_logprobs"].list.len().to_numpy()).any():
         row = answers.row(int(bad.argmax()), named=True)
         raise DataError(
             f"{row['task']} item {row['item_id']}: the target {row['target']!r} is none of "
             f"{len(row['label_logprobs'])} labels"
         )
-    return places
+    return indices
 
 
 def _shown_targets(answers: pl.DataFrame) -> pl.Series:
@@ -186,10 +127,8 @@ def _shown_targets(answers: pl.DataFrame) -> pl.Series:
         return answers["target"]
     key = ["task", "item_id", "option_order"]
     pairs = answers.filter(pl.col("option_order") != 0).unique(subset=key, maintain_order=True)
-    shown = [
-        tasks.reordered(i, order).target
-        for i, order in zip(tasks.items_of(pairs), pairs["option_order"], strict=True)
-    ]
+    items = zip(tasks.items_of(pairs), pairs["option_order"], strict=True)
+    shown = [tasks.reordered(item, order).target for item, order in items]
     moved = pairs.select(*key, shown=pl.Series(shown, dtype=pl.String))
     joined = answers.select(*key, "target").join(moved, on=key, how="left", maintain_order="left")
     return joined.select(pl.coalesce("shown", "target")).to_series()

@@ -1,8 +1,4 @@
-"""chrF2 as sacrebleu computes it (character n-grams up to 6, no words): corpus scores from summed
-statistics of segments.
-"""
-
-from typing import ClassVar
+"""chrF2 as sacrebleu computes it (character n-grams up to 6, no words), from sums over segments."""
 
 import numpy as np
 import sacrebleu
@@ -17,20 +13,18 @@ _BETA = 2
 class Chrf(CorpusMetric):
     """Corpus chrF2, equal to `sacrebleu.corpus_chrf` to the last digit."""
 
-    name: ClassVar[str] = "chrf"
-    title: ClassVar[str] = "chrF2"
-    version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = tuple(
+    name = "chrf"
+    title = "chrF2"
+    stat_names = tuple(
         f"{part}_{n}" for n in range(1, _CHAR_ORDER + 1) for part in ("hyp", "ref", "match")
     )
     scorer = sacrebleu.CHRF(char_order=_CHAR_ORDER, word_order=0, beta=_BETA)
 
     def combine(self, sums: Array, counts: Array) -> Array:
-        """chrF2 of each vector of sums: F of precision and recall, each averaged over the orders
-        that both sides have.
+        """chrF2 of each vector of sums: F of precision and recall, averaged over the orders.
 
-        The operations and their order are those of sacrebleu's `CHRF._compute_f_score` (version
-        2.6), so that no digit differs.
+        Orders that one side lacks do not count. The operations and their order are those of
+        sacrebleu's `CHRF._compute_f_score` (version 2.6), so that no digit differs.
         """
         shape = np.broadcast_shapes(sums.shape[:-1], np.shape(counts))
         precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)

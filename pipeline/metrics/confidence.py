@@ -4,30 +4,27 @@ The confidence of an output is the raw probability of the chosen label, over the
 the "token probability of the selected answer" of the paper's Table 7 (arXiv 2609.36931).
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import polars as pl
 
 from pipeline.metrics import Array
-from pipeline.metrics._labels import LabelMean, confidence
+from pipeline.metrics._labels import LabelMetric, Probabilities, top_probability
 
 
-class Confidence(LabelMean):
-    """Mean raw probability of the chosen label in percent, from 0 to 100.
+class Confidence(LabelMetric):
+    """Mean probability of the chosen label in percent, from 0 to 100.
 
     It describes and does not judge: high is good only if right.
     """
 
-    name: ClassVar[str] = "confidence"
-    title: ClassVar[str] = "confidence"
-    version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = ("confidence",)
-    higher_is_better: ClassVar[bool] = True
-    probabilities: ClassVar[Literal["raw", "renormalised"]] = "raw"
+    name = "confidence"
+    title = "confidence"
+    probabilities: ClassVar[Probabilities] = "raw"
 
     def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
         """(num_rows,) probability of the chosen label."""
-        return confidence(logprobs)
+        return top_probability(logprobs)
 
 
 METRIC = Confidence()

@@ -5,30 +5,27 @@ something else, and its choice of a label says little ("surface form competition
 2021, https://arxiv.org/abs/2104.08315).
 """
 
-from typing import ClassVar, Literal
-
+import numpy as np
 import polars as pl
 
 from pipeline.metrics import Array
-from pipeline.metrics._labels import LabelMean, label_mass
+from pipeline.metrics._labels import LabelMetric
 
 
-class LabelMass(LabelMean):
+class LabelMass(LabelMetric):
     """Mean label mass in percent, from 0 to 100.
 
     It describes how a model answers, and does not judge what.
     """
 
-    name: ClassVar[str] = "label_mass"
-    title: ClassVar[str] = "label mass"
-    version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = ("label_mass",)
-    higher_is_better: ClassVar[bool] = True
-    probabilities: ClassVar[Literal["raw", "renormalised"]] = "raw"
+    name = "label_mass"
+    title = "label mass"
+    probabilities = "raw"
 
     def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
-        """(num_rows,) sum of the labels' probabilities."""
-        return label_mass(logprobs)
+        """(num_rows,) sum of the labels' probabilities; rounding cannot bring it above 1."""
+        mass: Array = np.exp(logprobs).sum(axis=1)
+        return np.minimum(mass, 1.0)
 
 
 METRIC = LabelMass()

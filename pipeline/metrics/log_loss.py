@@ -6,41 +6,33 @@ cross-entropy. A p below 2^-52, the spacing of doubles at 1, counts as 2^-52, as
 `log_loss`: a label of probability 0 costs 36.04 nats, and one output cannot make a mean infinite.
 """
 
-from typing import ClassVar, Literal
-
 import numpy as np
 import polars as pl
 
 from pipeline.metrics import Array
-from pipeline.metrics._labels import LabelMean, renormalised, target_places
-from pipeline.metrics._ratio import mean
+from pipeline.metrics._labels import LabelMetric, target_indices
 
 _LEAST = float(np.log(np.finfo(np.float64).eps))
 """What a log-probability counts as at least."""
 
 
-class LogLoss(LabelMean):
+class LogLoss(LabelMetric):
     """Mean log loss in nats, from 0 (certain and right) to 36.04.
 
     Equal chances for four labels get ln 4 = 1.386.
     """
 
-    name: ClassVar[str] = "log_loss"
-    title: ClassVar[str] = "log loss"
-    scale: ClassVar[str] = "nats"
-    version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = ("log_loss",)
-    higher_is_better: ClassVar[bool] = False
-    probabilities: ClassVar[Literal["raw", "renormalised"]] = "renormalised"
+    name = "log_loss"
+    title = "log loss"
+    scale = "nats"
+    factor = 1.0
+    higher_is_better = False
+    probabilities = "renormalised"
 
     def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
         """(num_rows,) loss in nats."""
-        right: Array = renormalised(logprobs)[np.arange(len(logprobs)), target_places(answers)]
+        right: Array = logprobs[np.arange(len(logprobs)), target_indices(answers)]
         return -np.maximum(right, _LEAST)
-
-    def combine(self, sums: Array, counts: Array) -> Array:
-        """Mean loss in nats."""
-        return mean(sums[..., 0], counts)
 
 
 METRIC = LogLoss()

@@ -5,31 +5,29 @@ then one of the tied labels, chosen by the rule in `pipeline/tasks/_choice.py`, 
 scores has the rule `tie`.
 """
 
-from typing import ClassVar, Literal
-
 import numpy as np
 import polars as pl
 
 from pipeline.metrics import Array
-from pipeline.metrics._labels import LabelMean, is_tied
+from pipeline.metrics._labels import LabelMetric
 
 
-class Ties(LabelMean):
+class Ties(LabelMetric):
     """Percentage of outputs that are ties, from 0 to 100.
 
     It counts answers that the model did not decide, and does not judge them.
     """
 
-    name: ClassVar[str] = "ties"
-    title: ClassVar[str] = "ties"
-    version: ClassVar[int] = 1
-    stat_names: ClassVar[tuple[str, ...]] = ("ties",)
-    higher_is_better: ClassVar[bool] = False
-    probabilities: ClassVar[Literal["raw", "renormalised"]] = "raw"
+    name = "ties"
+    title = "ties"
+    higher_is_better = False
+    probabilities = "raw"
 
     def values(self, logprobs: Array, answers: pl.DataFrame) -> Array:
         """(num_rows,) 1 for a tie, else 0."""
-        return is_tied(logprobs).astype(np.float64)
+        is_best = logprobs == logprobs.max(axis=1, keepdims=True)
+        is_tied: Array = (is_best.sum(axis=1) > 1).astype(np.float64)
+        return is_tied
 
 
 METRIC = Ties()

@@ -17,7 +17,6 @@ from pipeline.plan.scoring import (
     as_scored as as_scored,
     check_consent as check_consent,
     fitting_metrics as fitting_metrics,
-    layers as layers,
     scored_by as scored_by,
     signatures as signatures,
     with_metrics as with_metrics,

@@ -1,11 +1,10 @@
-"""By what a sweep's answers are scored: metrics, and programs with consent and confined."""
+"""By what the answers of a sweep are scored, and consent to run programs."""
 
 import polars as pl
 
 from pipeline import metrics, tasks
 from pipeline.core import registry
 from pipeline.core.errors import ConfigError, nearest
-from pipeline.sandbox.run import layers as sandbox_layers
 from pipeline.settings import SweepSpec, TaskSpec
 from pipeline.store import Run
 
@@ -25,13 +24,8 @@ def check_consent(spec: SweepSpec, run_folder: str | None = None) -> None:
         how = f"`datesweep score {run_folder} --allow-code-execution`; a run keeps no consent"
     raise ConfigError(
         f"task {', '.join(running)} runs programs that the model writes "
-        f"(pipeline/sandbox/run.py says how they are confined); allow it with {how}"
+        f"(pipeline/sandbox/__init__.py says how they are confined); allow it with {how}"
     )
-
-
-def layers(spec: TaskSpec) -> tuple[str, ...] | None:
-    """How programs of a task's outputs are to be confined here; None where there are none."""
-    return sandbox_layers() if tasks.get(spec.name, spec.style).executes_code else None
 
 
 def scored_by(spec: TaskSpec) -> tuple[str, ...]:

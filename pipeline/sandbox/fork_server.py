@@ -1,20 +1,15 @@
-"""The caller's side of the fork server: one for each process that scores, started when first needed
-and again should it die.
-"""
+"""The caller's side of a fork server: started when first needed and again should it die."""
 
-import atexit
 import os
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipeline.sandbox.confined.server import READY
 
 START_S = 30.0
 """How long a fresh interpreter may take on a busy machine."""
-
-
 NO_ANSWER = "the fork server does not answer"
 ENDED = "the fork server ended at once"
 
@@ -33,7 +28,7 @@ class ForkServer:
     It ends when this object is closed or this process ends, however that happens.
     """
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start `command` and wait until it serves.
 
         Raises:
@@ -48,6 +43,11 @@ class ForkServer:
             self.close()
             raise ForkServerError(answer.decode(errors="replace") or ENDED)
         self._control.settimeout(None)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def _answer(self) -> bytes:
         """What it says first; a traceback comes line by line, the cause last."""
@@ -71,9 +71,8 @@ class ForkServer:
         try:
             socket.send_fds(self._control, [request.encode()], fds)
         except OSError as error:
-            is_dead = (
-                isinstance(error, ConnectionError) or self._control.fileno() == -1
-            )  # the latter by another thread that noticed
+            is_closed = self._control.fileno() == -1  # by another thread that noticed
+            is_dead = is_closed or isinstance(error, ConnectionError)
             raise (DeadError if is_dead else ForkServerError)(str(error)) from error
 
     def close(self) -> None:
@@ -84,18 +83,18 @@ class ForkServer:
 
 
 def _connected(
-    command: Sequence[str], environment: dict[str, str]
+    command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Our end of a new socket, and a process whose standard files are the other end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        pipe = theirs.fileno()
+        end = theirs.fileno()
         try:
             return ours, subprocess.Popen(
                 command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
+                stdin=end,
+                stdout=end,
+                stderr=end,
                 cwd="/",
                 env=environment,
                 start_new_session=True,
@@ -105,37 +104,40 @@ def _connected(
             raise
 
 
-class Shared:
-    """The one fork server of this process, for all its threads."""
+class SharedForkServer:
+    """The one fork server of a process, for all its threads."""
 
-    def __init__(self) -> None:
-        self._lock, self._owner = threading.Lock(), 0
+    def __init__(self, start: Callable[[], ForkServer]) -> None:
+        """`start` is called when one is first needed, and after it died or this process forked."""
+        self._start, self._lock, self._owner = start, threading.Lock(), 0
         self._server: ForkServer | None = None
 
-    def start(
-        self, command: Sequence[str], environment: dict[str, str], request: str, fds: list[int]
-    ) -> None:
+    @property
+    def pid(self) -> int | None:
+        """Its process id, where it has been started."""
+        return self._server.pid if self._server else None
+
+    def start(self, request: str, fds: list[int]) -> None:
         """Have a tester forked, by a new server where there is none or it died.
 
         Raises:
             ForkServerError: there is none to be had.
         """
-        server = self._get(None, command, environment)
+        server = self._get(None)
         try:
             server.start(request, fds)
         except DeadError:
-            self._get(server, command, environment).start(request, fds)
+            self._get(server).start(request, fds)
 
-    def _get(
-        self, dead: ForkServer | None, command: Sequence[str], environment: dict[str, str]
-    ) -> ForkServer:
+    def _get(self, dead: ForkServer | None) -> ForkServer:
         """The server, unless it is the `dead` one or was inherited over a fork: then a new one."""
         with self._lock:
-            if self._server is None or self._server is dead or self._owner != os.getpid():
-                if self._server is not None and self._owner == os.getpid():
+            is_ours = self._owner == os.getpid()
+            if self._server is None or self._server is dead or not is_ours:
+                if self._server is not None and is_ours:
                     self._server.close()
                 self._server, self._owner = None, os.getpid()
-                self._server = ForkServer(command, environment)
+                self._server = self._start()
             return self._server
 
     def close(self) -> None:
@@ -144,7 +146,3 @@ class Shared:
             server, self._server = self._server, None
         if server is not None and self._owner == os.getpid():
             server.close()
-
-
-SHARED = Shared()
-atexit.register(SHARED.close)

@@ -5,10 +5,8 @@ workers is halved until the output that does it stands alone, and that one gets 
 `failed`.
 """
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -17,10 +15,12 @@ from pipeline.core import tables
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Score
-from pipeline.plan import check_consent, layers, signatures
-from pipeline.sandbox import run as sandbox
-from pipeline.score import distinct, evaluate
+from pipeline.plan import check_consent, signatures
+from pipeline.sandbox.offers import strongest
+from pipeline.sandbox.run import Sandbox
+from pipeline.score import distinct
 from pipeline.score.distinct import Chunk
+from pipeline.score.evaluate import Scorer, describe, halving
 from pipeline.settings import SweepSpec
 from pipeline.store import Place, Run, read_parquet, scan_parquet, write_json, write_parquet
 
@@ -32,8 +32,7 @@ lacks memory, most likely."""
 
 
 def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = None) -> None:
-    """Make every score of `run` that is not there yet, and drop those of outputs, tasks or metrics
-    that are no longer in it.
+    """Make every score of `run` that is not there yet, and drop those that are no longer in it.
 
     Raises:
         StoreError: generation is not complete.
@@ -44,13 +43,14 @@ def score(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None = N
     planned = list(distinct.chunks(run, spec))
     todo = distinct.unfinished(run, planned)
     if todo:
-        _note_confinement(run, spec, reporter)
+        sandbox = _choose_sandbox(run, spec, reporter)
         with cluster.session(address) as resources:
-            _score_chunks(run, todo, resources, reporter, sum(c.size for c in planned))
-        _tell_failed(todo, reporter)
+            total = sum(chunk.size for chunk in planned)
+            _score_chunks(_works(run, todo, sandbox), resources, reporter, todo, total)
+        _report_failed(todo, reporter)
     else:
         reporter.say("score: every output is scored already")
-    _drop_stale(run, {c.path for c in planned})
+    _drop_stale(run, {chunk.path for chunk in planned})
 
 
 def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
@@ -66,18 +66,22 @@ def progress(run: Run, spec: SweepSpec) -> tuple[int, int]:
     return len(planned) - len(distinct.unfinished(run, planned)), len(planned)
 
 
-def _note_confinement(run: Run, spec: SweepSpec, reporter: Reporter) -> None:
-    """Keep how programs are confined here, where the sweep has any, and say so where that is
-    little.
+def _choose_sandbox(run: Run, spec: SweepSpec, reporter: Reporter) -> Sandbox | None:
+    """The strongest sandbox, for all workers alike; None where no task runs programs.
+
+    How it confines is kept beside the scores, and said where that is little.
     """
-    if any(tasks.get(t.name, t.style).executes_code for t in spec.tasks):
-        how = sandbox.confinement()
-        write_json({"confinement": how}, run.folder / "scores" / "confinement.json")
-        if not {"namespaces", "bubblewrap"} & {*sandbox.layers()}:
-            reporter.say(
-                f"score: programs run with no more than {how} around them; `datesweep "
-                "doctor` says why"
-            )
+    if not any(tasks.get(task.name, task.style).executes_code for task in spec.tasks):
+        return None
+    sandbox = strongest()
+    confinement = sandbox.confinement()
+    write_json({"confinement": confinement}, run.folder / "scores" / "confinement.json")
+    if not sandbox.has_own_root:
+        reporter.say(
+            f"score: programs run with no more than {confinement} around them; "
+            "`datesweep doctor` says why"
+        )
+    return sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,57 +90,46 @@ class Work:
 
     outputs: pl.DataFrame
     """As `distinct.distinct` gives them."""
-    items: pl.DataFrame
-    signatures: dict[str, str]
-    """Of the metrics, by name."""
     known: pl.DataFrame
     """Rows of `Score` that are there already, for some of the outputs."""
-    layers: tuple[str, ...] | None
-    """How programs are confined, the same on every worker; None where there are none."""
+    scorer: Scorer
     path: Place
 
     def unknown(self) -> pl.DataFrame:
         """The outputs that are still to be scored."""
-        return self.outputs.join(
-            self.known, on=tables.OUTPUT_KEY, how="anti", maintain_order="left"
-        )
+        key = tables.OUTPUT_KEY
+        return self.outputs.join(self.known, on=key, how="anti", maintain_order="left")
 
-    def write(self, scored: pl.DataFrame) -> None:
-        """Write what is known and what was `scored`, in a fixed order."""
+    def write(self, scores: pl.DataFrame) -> None:
+        """Write what is known and new `scores`, in a fixed order."""
         number = self.outputs.select(*tables.OUTPUT_KEY, pl.row_index("row"))
-        ranked = pl.concat([self.known, scored]).join(number, on=tables.OUTPUT_KEY, how="left")
-        rows = ranked.sort(pl.col("metric").cast(pl.Enum([*self.signatures])), "row").drop("row")
-        write_parquet(rows, self.path)
+        rows = pl.concat([self.known, scores]).join(number, on=tables.OUTPUT_KEY, how="left")
+        metric = pl.col("metric").cast(pl.Enum([*self.scorer.signatures]))
+        write_parquet(rows.sort(metric, "row").drop("row"), self.path)
 
 
 def score_chunk(work: Work) -> None:
-    """Score a chunk and write its files; what a worker does."""
-    new = work.unknown()
-    work.write(score_rows(work, new) if new.height else work.known.clear())
+    """Score a chunk and write its file; what a worker does."""
+    outputs = work.unknown()
+    work.write(score_outputs(work.scorer, outputs) if outputs.height else work.known.clear())
 
 
-def score_rows(work: Work, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `Score` for some outputs of a chunk."""
-    if work.layers is not None:
-        sandbox.use(work.layers)
-    return evaluate.scores(rows, work.items, work.signatures)
+def score_outputs(scorer: Scorer, outputs: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `Score` for `outputs`, which may be a part of a chunk."""
+    return scorer.scores(outputs)
 
 
-def _works(run: Run, todo: Iterable[Chunk]) -> Iterator[tuple[Chunk, Work]]:
+def _works(run: Run, todo: Iterable[Chunk], sandbox: Sandbox | None) -> Iterator[Work]:
     items = run.plan_table("items")
     for chunk, outputs in distinct.with_outputs(run, todo):
-        asked = items.filter(task=chunk.task.name)
-        yield (
-            chunk,
-            Work(
-                outputs=outputs,
-                items=asked[chunk.first_item : chunk.last_item + 1],
-                signatures=signatures(chunk.task, asked),
-                known=_known(chunk),
-                layers=layers(chunk.task),
-                path=chunk.path.resolve(),
-            ),
+        of_task = items.filter(task=chunk.task.name)
+        scorer = Scorer(
+            items=of_task[chunk.first_item : chunk.last_item + 1],
+            signatures=signatures(chunk.task, of_task),
+            sandbox=sandbox,
         )
+        path = chunk.path.resolve()
+        yield Work(outputs=outputs, known=_known(chunk), scorer=scorer, path=path)
 
 
 def _known(chunk: Chunk) -> pl.DataFrame:
@@ -148,67 +141,55 @@ def _known(chunk: Chunk) -> pl.DataFrame:
 
 
 def _score_chunks(
-    run: Run, todo: list[Chunk], resources: cluster.Resources, reporter: Reporter, total: int
+    works: Iterable[Work],
+    resources: cluster.Resources,
+    reporter: Reporter,
+    todo: list[Chunk],
+    total: int,
 ) -> None:
-    import ray
-
-    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(score_chunk)
-    waiting, done = _works(run, todo), total - sum(c.size for c in todo)
-    running: dict[Any, tuple[Chunk, Work]] = {}
+    done = total - sum(chunk.size for chunk in todo)
+    # A few chunks more than workers: enough to keep them busy, few enough to keep memory flat.
+    num_at_once = 2 * resources.num_cpus
     with reporter.stage("score", total, "distinct outputs") as stage:
-        while True:
-            # A few chunks more than workers: enough to keep them busy, few enough to keep memory
-            # flat.
-            for chunk, work in itertools.islice(waiting, 2 * resources.num_cpus - len(running)):
-                running[remote.remote(work)] = chunk, work
-            if not running:
-                return
-            for reference in ray.wait(list(running), timeout=5.0)[0]:
-                chunk, work = running.pop(reference)
-                _finish(reference, work, reporter)
-                done += chunk.size
+        for work, death in cluster.spread(
+            score_chunk, works, num_at_once=num_at_once, retries=RETRIES
+        ):
+            if death:
+                _score_in_parts(work, death, reporter)
+            done += work.outputs.height
             stage.update(done)
 
 
-def _finish(reference: Any, work: Work, reporter: Reporter) -> None:
-    """Take note of a scored chunk; where it killed its workers, score it part by part."""
-    import ray
+def _score_in_parts(work: Work, death: Exception, reporter: Reporter) -> None:
+    """Score a chunk that killed its workers part by part, down to the output that does it."""
+    reporter.say(
+        f"score: {type(death).__name__} {RETRIES + 1} times over {work.outputs.height} outputs; "
+        "looking for the one that is to blame"
+    )
 
-    try:
-        ray.get(reference)
-    except cluster.worker_deaths() as error:
-        outputs = work.outputs.height
-        reporter.say(
-            f"score: {type(error).__name__} {RETRIES + 1} times over {outputs} outputs; "
-            "looking for the one that is to blame"
-        )
-        part = ray.remote(num_cpus=1, max_retries=0)(score_rows)
-        new = work.unknown()
-        work.write(
-            evaluate.halving(
-                lambda rows: ray.get(part.remote(work, rows)),
-                new,
-                lambda rows, cause: evaluate.failed(
-                    rows, work.items, work.signatures, f"ended its worker: {evaluate.told(cause)}"
-                ),
-                MOST_DEADLY,
-            )
-        )
+    def give_up(outputs: pl.DataFrame, error: Exception) -> pl.DataFrame:
+        return work.scorer.failed(outputs, f"ended its worker: {describe(error)}")
+
+    def on_a_worker(outputs: pl.DataFrame) -> pl.DataFrame:
+        rows: pl.DataFrame = cluster.on_a_worker(score_outputs, work.scorer, outputs)
+        return rows
+
+    work.write(halving(on_a_worker, work.unknown(), give_up, MOST_DEADLY))
 
 
-def _tell_failed(scored: list[Chunk], reporter: Reporter) -> None:
+def _report_failed(chunks: list[Chunk], reporter: Reporter) -> None:
     """Say how many outputs could not be scored, and why the first one."""
-    found = (
-        scan_parquet([c.path for c in scored])
+    failed = (
+        scan_parquet([chunk.path for chunk in chunks])
         .filter(pl.col("status") == "failed")
         .select("task", "item_id", "detail")
         .collect()
     )
-    if found.height:
-        task, item, cause = found.row(0)
+    if failed.height:
+        task, item, cause = failed.row(0)
         reporter.say(
-            f"score: {found.height:,} scores failed and count as missing; the first, "
-            f"{task} item {item}: {cause}"
+            f"score: {failed.height:,} scores failed and count as missing; "
+            f"the first, {task} item {item}: {cause}"
         )
 
 

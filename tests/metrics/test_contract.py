@@ -1,8 +1,12 @@
 """The metrics against the libraries that define them, and the contract that every metric keeps."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,8 +18,11 @@ from hypothesis import given, settings, strategies as st
 from pipeline import metrics
 from pipeline.core import registry, tables
 from pipeline.core.records import Item
-from pipeline.metrics import pass_at_1
-from pipeline.sandbox import fork_server, launch, run as sandbox
+from pipeline.metrics.pass_at_1 import PassAt1
+from pipeline.sandbox.launch import Launcher, Limits
+from pipeline.sandbox.offers import strongest
+from pipeline.sandbox.run import NO_TESTS, Sandbox, UnitTests
+from pipeline.sandbox.verdict import ExecutionResult
 from pipeline.tasks import NO_ANSWER, Answer
 
 NAMES = registry.names("metrics")
@@ -107,6 +114,23 @@ def test_combine_does_not_write_into_its_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_each_row_is_scored_by_itself_in_its_order(name: str) -> None:
+    rows = [
+        (item(target, [f"a {target}", "two"], test="def check(f): f()", entry_point="f"), a, p)
+        for target, a, p in [
+            ("A", "A", [-0.1, -3.0]),
+            ("B", "", [-0.5, -0.5]),
+            ("A", "B", [-2.0, -0.3]),
+            ("B", "B", [-1.0, -0.9]),
+        ]
+    ]
+    found = metrics.get(name).segments(answer_frame(rows))
+    single = [metrics.get(name).segments(answer_frame([row])) for row in rows]
+    assert found.equals(pl.concat(single))
+    assert found["status"].to_list() == ["scored", "no_answer", "scored", "scored"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_segments_of_an_empty_frame_are_empty(name: str) -> None:
     assert metrics.get(name).segments(answer_frame([])).schema == metrics.SEGMENT_SCHEMA
 
@@ -127,15 +151,17 @@ def test_accuracy_counts_equal_answers_and_no_answer_as_wrong() -> None:
 @given(
     st.lists(
         st.tuples(st.sampled_from(["A", "B", "5"]), st.sampled_from(["A", "B", "5", ""])),
+        min_size=1,
         max_size=20,
     )
 )
-def test_accuracy_of_columns_is_that_of_single_items(pairs: list[tuple[str, str]]) -> None:
-    metric = metrics.get("accuracy")
-    single = metrics.segment_frame([metric.segment(item(target), answer(a)) for target, a in pairs])
-    assert metric.segments(answer_frame([(item(target), a, []) for target, a in pairs])).equals(
-        single
+def test_accuracy_is_the_share_of_answers_that_are_the_target(pairs: list[tuple[str, str]]) -> None:
+    segments = metrics.get("accuracy").segments(
+        answer_frame([(item(target), given, []) for target, given in pairs])
     )
+    right = [float(target == given) for target, given in pairs]
+    assert segments["stats"].to_list() == [[value] for value in right]
+    assert score("accuracy", segments) == pytest.approx(100 * sum(right) / len(right))
 
 
 # pass@1
@@ -162,10 +188,26 @@ def canonical(name: str) -> str:
     return PROBLEMS[name]["prompt"] + PROBLEMS[name]["canonical_solution"]
 
 
-def segment(problem: dict[str, str], body: str) -> metrics.Segment:
+def segment(problem: dict[str, str], body: str, sandbox: Sandbox | None = None) -> metrics.Segment:
     reference = problem["prompt"] + problem["canonical_solution"]
     tested = item(reference, test=problem["test"], entry_point=problem["entry_point"])
-    return metrics.get("pass_at_1").segment(tested, answer(problem["prompt"] + body))
+    return PassAt1(sandbox).segment(tested, answer(problem["prompt"] + body))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted(Sandbox):
+    """A sandbox that runs nothing and gives these results one after the other."""
+
+    layers: tuple[str, ...] = ()
+    results: list[ExecutionResult]
+    calls: list[bool] = field(default_factory=list)
+    """Whether each run was to be alone."""
+
+    def run(
+        self, program: str, tests: UnitTests = NO_TESTS, *, alone: bool = False
+    ) -> ExecutionResult:
+        self.calls.append(alone)
+        return self.results[len(self.calls) - 1]
 
 
 def parallel(function: Callable[..., object], arguments: list[tuple[object, ...]]) -> list[object]:
@@ -203,15 +245,11 @@ def test_a_wrong_program_says_why() -> None:
     assert "undefined_name" in found.detail
 
 
-def test_a_timeout_counts_as_zero_and_is_reported_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = sandbox.run
-    monkeypatch.setattr(
-        pass_at_1.sandbox,
-        "run",
-        lambda program, tests: run(program, tests, timeout_s=20.0, cpu_limit_s=1),
-    )
-    found = segment(PROBLEMS["HumanEval/0"], "    while True: pass\n")
-    assert (found.status, found.stats) == ("timeout", [0.0])
+def test_a_timeout_counts_as_zero_and_is_reported_apart() -> None:
+    limits = Limits(timeout_s=20.0, cpu_limit_s=1)
+    sandbox = Sandbox(layers=strongest().layers, limits=limits)
+    segments = segment(PROBLEMS["HumanEval/0"], "    while True: pass\n", sandbox)
+    assert (segments.status, segments.stats) == ("timeout", [0.0])
 
 
 @pytest.mark.parametrize(
@@ -226,60 +264,46 @@ def test_a_timeout_counts_as_zero_and_is_reported_apart(monkeypatch: pytest.Monk
     ],
 )
 def test_only_a_program_that_was_disturbed_gets_a_second_try_alone(
-    monkeypatch: pytest.MonkeyPatch, outcomes: list[tuple[str, bool]], num_runs: int, passed: float
+    outcomes: list[tuple[Any, bool]], num_runs: int, passed: float
 ) -> None:
-    calls: list[bool] = []
-
-    def run(program: str, tests: sandbox.UnitTests, alone: bool = False) -> sandbox.ExecutionResult:
-        status, was_disturbed = outcomes[len(calls)]
-        calls.append(alone)
-        return sandbox.ExecutionResult(
-            status=status, detail="", limit="", duration_s=0.0, was_disturbed=was_disturbed
-        )  # type: ignore[arg-type]
-
-    monkeypatch.setattr(pass_at_1.sandbox, "run", run)
-    assert segment(PROBLEMS["HumanEval/0"], "    pass\n").stats == [passed]
-    assert calls == [False, True][:num_runs]
+    results = [
+        ExecutionResult(status, was_disturbed=was_disturbed) for status, was_disturbed in outcomes
+    ]
+    sandbox = Scripted(results=results)
+    assert segment(PROBLEMS["HumanEval/0"], "    pass\n", sandbox).stats == [passed]
+    assert sandbox.calls == [False, True][:num_runs]
 
 
-@pytest.mark.skipif("namespaces" not in sandbox.layers(), reason="there is no fork server here")
-def test_a_sound_program_whose_fork_server_is_killed_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shared, run = fork_server.Shared(), sandbox.run
-    results: list[sandbox.ExecutionResult] = []
-    monkeypatch.setattr(launch, "SHARED", shared)
-    run("x = 1")
-
-    def remember(
-        program: str, tests: sandbox.UnitTests, alone: bool = False
-    ) -> sandbox.ExecutionResult:
-        results.append(run(program, tests, alone=alone))
-        return results[-1]
-
-    monkeypatch.setattr(pass_at_1.sandbox, "run", remember)
-    assert shared._server is not None
-    threading.Timer(0.3, shared._server._process.kill).start()
-    found = segment(
-        PROBLEMS["HumanEval/0"],
-        f"    pass\nimport time; time.sleep(0.8)\n{canonical('HumanEval/0')}",
-    )
-    shared.close()
-    assert [r.was_disturbed for r in results] == [True, False]
+@pytest.mark.skipif("namespaces" not in strongest().layers, reason="there is no fork server here")
+def test_a_sound_program_whose_fork_server_is_killed_passes() -> None:
+    launcher = Launcher()
+    sandbox = Sandbox(layers=strongest().layers, launcher=launcher)
+    sandbox.run("x = 1")
+    server = launcher.fork_server.pid
+    assert server is not None
+    threading.Timer(0.3, os.kill, (server, signal.SIGKILL)).start()
+    body = f"    pass\nimport time; time.sleep(0.8)\n{canonical('HumanEval/0')}"
+    found = segment(PROBLEMS["HumanEval/0"], body, sandbox)
+    assert launcher.fork_server.pid != server
+    launcher.close()
     assert found == metrics.Segment(status="scored", stats=[1.0])
 
 
-def test_a_broken_sandbox_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = sandbox.ExecutionResult(
-        status="broken", detail="no interpreter", limit="", duration_s=0.0
-    )
-    monkeypatch.setattr(pass_at_1.sandbox, "run", lambda program, tests: broken)
-    found = segment(PROBLEMS["HumanEval/0"], "    pass\n")
+def test_a_broken_sandbox_leaves_the_mean() -> None:
+    sandbox = Scripted(results=[ExecutionResult("broken", "no interpreter")])
+    found = segment(PROBLEMS["HumanEval/0"], "    pass\n", sandbox)
     assert found == metrics.Segment(status="failed", stats=None, detail="no interpreter")
 
 
-def test_no_program_counts_as_zero_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_at_1.sandbox, "run", lambda program, tests: pytest.fail("ran"))
-    assert metrics.get("pass_at_1").segment(
-        item(test="", entry_point="f"), NO_ANSWER
-    ) == metrics.Segment(status="no_answer", stats=[0.0])
+def test_no_program_counts_as_zero_and_runs_nothing() -> None:
+    sandbox = Scripted(results=[])
+    found = PassAt1(sandbox).segment(item(test="", entry_point="f"), NO_ANSWER)
+    assert found == metrics.Segment(status="no_answer", stats=[0.0])
+    assert sandbox.calls == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sandbox_changes_nothing_of_a_metric_but_where_programs_run(name: str) -> None:
+    metric, within = metrics.get(name), metrics.get(name).within(Sandbox(layers=()))
+    assert within.signature() == metric.signature()
+    assert (within is metric) == (metric.reads != "program")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import assume, given, settings, strategies as st
 from pipeline import metrics, tasks
 from pipeline.core import registry
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.records import Item
 from pipeline.metrics import ece
 from pipeline.metrics._labels import LabelMetric
 from pipeline.tasks import LETTERS
@@ -19,8 +19,8 @@ from tests.metrics.test_contract import answer_frame, item, score
 NAMES = [name for name in registry.names("metrics") if isinstance(metrics.get(name), LabelMetric)]
 
 
-def judged(name: str, rows: list[tuple[list[float], int]]) -> float:
-    """The score of metric `name` for rows of log-probabilities and the place of the right label.
+def score_of(name: str, rows: list[tuple[list[float], int]]) -> float:
+    """The score of metric `name` for rows of log-probabilities and the index of the right label.
 
     The first best label is the answer.
     """
@@ -32,7 +32,7 @@ def judged(name: str, rows: list[tuple[list[float], int]]) -> float:
 
 @st.composite
 def label_rows(draw: st.DrawFn) -> list[tuple[list[float], int]]:
-    """Log-probabilities of 2 to 5 labels, which leave something to other tokens, and the place of
+    """Log-probabilities of 2 to 5 labels, which leave something to other tokens, and the index of
     the right one; many have ties.
     """
     rows = []
@@ -72,7 +72,7 @@ DEFINITIONS: dict[str, tuple[float, Callable[[list[float], int], float]]] = {
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(rows=label_rows())
 def test_a_mean_equals_its_definition(name: str, rows: list[tuple[list[float], int]]) -> None:
     scale, definition = DEFINITIONS[name]
@@ -85,11 +85,11 @@ def test_a_mean_equals_its_definition(name: str, rows: list[tuple[list[float], i
     # compares what the engine gave.
     if name == "ties":
         expected = 100 * sum(p.count(max(p)) > 1 for p, _ in rows) / len(rows)
-    assert judged(name, rows) == pytest.approx(expected, abs=1e-9)
+    assert score_of(name, rows) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["ece", "ece_renormalised"])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(rows=label_rows())
 def test_calibration_error_equals_its_definition(
     name: str, rows: list[tuple[list[float], int]]
@@ -101,7 +101,7 @@ def test_calibration_error_equals_its_definition(
     assume(
         np.min(np.abs(confidence[:, None] * 10 - np.arange(11))) > 1e-9
     )  # where rounding decides; the table of bins is exact
-    right = np.array([int(np.argmax(p)) == place for p, place in rows])
+    right = np.array([int(np.argmax(p)) == target for p, target in rows])
     expected = 0.0
     for m in range(1, 11):
         members = (confidence > (m - 1) / 10) & (confidence <= m / 10)
@@ -109,7 +109,7 @@ def test_calibration_error_equals_its_definition(
             expected += (
                 members.sum() / len(rows) * abs(right[members].mean() - confidence[members].mean())
             )
-    assert judged(name, rows) == pytest.approx(100 * expected, abs=1e-9)
+    assert score_of(name, rows) == pytest.approx(100 * expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -130,26 +130,15 @@ def test_certain_and_even_outputs_get_the_ends_of_the_scale(
     name: str, certain_right: float, certain_wrong: float, even: float
 ) -> None:
     certain, equal = [0.0, -math.inf, -math.inf, -math.inf], [math.log(0.25)] * 4
-    assert judged(name, [(certain, 0)]) == pytest.approx(certain_right, abs=1e-12)
-    assert judged(name, [(certain, 2)]) == pytest.approx(certain_wrong)
-    assert judged(name, [(equal, 0)]) == pytest.approx(even)
+    assert score_of(name, [(certain, 0)]) == pytest.approx(certain_right, abs=1e-12)
+    assert score_of(name, [(certain, 2)]) == pytest.approx(certain_wrong)
+    assert score_of(name, [(equal, 0)]) == pytest.approx(even)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_shown_does_not_change_what_the_options_got(name: str) -> None:
     options, by_option = ["p", "q", "r", "s"], [math.log(p) for p in (0.1, 0.5, 0.2, 0.05)]
-    asked = [
-        Item(
-            task="t",
-            item_id=f"t-{i}",
-            group="",
-            fields={},
-            options=options,
-            target="C",
-            references=[],
-        )
-        for i in range(6)
-    ]
+    asked = [replace(item("C"), item_id=f"t-{i}", options=options) for i in range(6)]
     orders = [0, 1, 2, 3, 4, 5]
     vectors = [
         [by_option[o] for o in tasks.option_permutation(i, order)]
@@ -191,21 +180,21 @@ def test_calibration_error_of_a_case_done_by_hand() -> None:
     # (0.8, 0.9]: confidences 0.85 and 0.89, one right: |1 - 1.74| = 0.74. (0.3, 0.4]: 0.35, right:
     # 0.65. Sum 1.39 over 3 items.
     rows = [([math.log(p), -1000.0], right) for p, right in ((0.85, 0), (0.89, 1), (0.35, 0))]
-    assert judged("ece", rows) == pytest.approx(100 * 1.39 / 3)
+    assert score_of("ece", rows) == pytest.approx(100 * 1.39 / 3)
 
 
 def test_calibration_error_takes_the_raw_probability_and_its_variant_the_renormalised_one() -> None:
     rows = [([math.log(0.2), math.log(0.1)], 0)]
-    assert judged("ece", rows) == pytest.approx(80)
-    assert judged("ece_renormalised", rows) == pytest.approx(100 / 3)
+    assert score_of("ece", rows) == pytest.approx(80)
+    assert score_of("ece_renormalised", rows) == pytest.approx(100 / 3)
 
 
 def test_labels_of_tiny_probability_keep_their_ratios() -> None:
     rows = [([-2000.0, -2000.0 - math.log(3)], 1)]
-    assert judged("confidence", rows) == judged("label_mass", rows) == 0.0
-    assert judged("confidence_renormalised", rows) == pytest.approx(75)
-    assert judged("brier", rows) == pytest.approx(100 * 2 * 0.75**2)
-    assert judged("log_loss", rows) == pytest.approx(math.log(4))
+    assert score_of("confidence", rows) == score_of("label_mass", rows) == 0.0
+    assert score_of("confidence_renormalised", rows) == pytest.approx(75)
+    assert score_of("brier", rows) == pytest.approx(100 * 2 * 0.75**2)
+    assert score_of("log_loss", rows) == pytest.approx(math.log(4))
 
 
 @pytest.mark.parametrize(
@@ -220,19 +209,19 @@ def test_labels_of_tiny_probability_keep_their_ratios() -> None:
     ],
 )
 def test_a_tie_is_equality_of_the_best_labels_to_the_bit(vector: list[float], is_tie: bool) -> None:
-    assert judged("ties", [(vector, 0)]) == 100.0 * is_tie
+    assert score_of("ties", [(vector, 0)]) == 100.0 * is_tie
 
 
 @pytest.mark.parametrize("name", ["confidence", "label_mass", "margin"])
 def test_a_probability_above_one_by_rounding_counts_as_one(name: str) -> None:
-    assert judged(name, [([1e-7, -30.0], 0)]) == pytest.approx(100, abs=1e-9)
-    assert judged(name, [([1e-7, -30.0], 0)]) <= 100
+    assert score_of(name, [([1e-7, -30.0], 0)]) == pytest.approx(100, abs=1e-9)
+    assert score_of(name, [([1e-7, -30.0], 0)]) <= 100
 
 
-def test_rows_with_fewer_labels_are_judged_by_their_own() -> None:
+def test_rows_with_fewer_labels_are_scored_by_their_own() -> None:
     three, five = [math.log(0.3)] * 3, [math.log(0.1)] * 5
-    assert judged("label_mass", [(three, 0), (five, 4)]) == pytest.approx(70)
-    assert judged("log_loss", [(three, 0), (five, 4)]) == pytest.approx(
+    assert score_of("label_mass", [(three, 0), (five, 4)]) == pytest.approx(70)
+    assert score_of("log_loss", [(three, 0), (five, 4)]) == pytest.approx(
         (math.log(3) + math.log(5)) / 2
     )
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from pipeline import metrics, tasks
 from pipeline.core.errors import DataError
-from pipeline.data import rows as sources
+from pipeline.data.rows import rows as data_rows
 from pipeline.metrics import _sacrebleu
-from tests.metrics.test_contract import answer, answer_frame, item, score
+from tests.metrics.test_contract import answer_frame, item, score
 
 NAMES = ["bleu", "chrf"]
 SACREBLEU = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}
@@ -43,7 +43,7 @@ ROWS = st.lists(st.tuples(SENTENCE, REFERENCES), min_size=1, max_size=6)
 Rows = list[tuple[str, list[str]]]
 
 
-def judged(name: str, rows: Rows) -> pl.DataFrame:
+def segments(name: str, rows: Rows) -> pl.DataFrame:
     return metrics.get(name).segments(
         answer_frame(
             [(item(references=references), hypothesis, []) for hypothesis, references in rows]
@@ -97,7 +97,7 @@ def test_the_best_of_several_references_counts(name: str, num_references: int) -
         (references[2], references[:num_references]),
         (references[0], references[:num_references]),
     ]
-    found = score(name, judged(name, rows))
+    found = score(name, segments(name, rows))
     assert (
         found,
         metrics.get(name).signature_for(
@@ -105,18 +105,6 @@ def test_the_best_of_several_references_counts(name: str, num_references: int) -
         ),
     ) == theirs(name, rows)
     assert (found == pytest.approx(100)) == (num_references == 3)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None)
-@given(rows=ROWS)
-def test_segments_of_columns_are_those_of_single_items(name: str, rows: Rows) -> None:
-    metric = metrics.get(name)
-    single = [
-        metric.segment(item(references=references), answer(hypothesis))
-        for hypothesis, references in rows
-    ]
-    assert judged(name, rows).equals(metrics.segment_frame(single))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,7 +118,7 @@ def test_scores_of_dates_that_share_outputs_equal_those_of_each_date(name: str) 
     ]
     chosen = rng.integers(0, 4, (num_dates, num_items))
     distinct = [(outputs[i][k], references[i]) for i in range(num_items) for k in range(4)]
-    stats = np.array(judged(name, distinct)["stats"].to_list()).reshape(num_items, 4, -1)
+    stats = np.array(segments(name, distinct)["stats"].to_list()).reshape(num_items, 4, -1)
     sums = stats[np.arange(num_items), chosen].sum(axis=1)
     found = metrics.get(name).combine(sums, np.full(num_dates, num_items)).tolist()
     assert found == [
@@ -143,8 +131,8 @@ def test_scores_of_dates_that_share_outputs_equal_those_of_each_date(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_hypothesis_counts_with_the_length_of_its_reference(name: str) -> None:
     references = [["The cat sat on the mat today ."], ["It is raining cats and dogs again ."]]
-    full = judged(name, [(r[0], r) for r in references])
-    half = judged(name, [(references[0][0], references[0]), ("", references[1])])
+    full = segments(name, [(r[0], r) for r in references])
+    half = segments(name, [(references[0][0], references[0]), ("", references[1])])
     assert half["status"].to_list() == ["scored", "no_answer"]
     assert score(name, full) == pytest.approx(100)
     assert 0 < score(name, half) < 90
@@ -167,9 +155,8 @@ def test_resampled_sums_get_the_score_sacrebleu_gives_them(name: str) -> None:
     totals = np.sort(rng.integers(0, 60, (4000, len(metric.stat_names))), axis=1)[:, ::-1].astype(
         np.float64
     )
-    if (
-        name == "bleu"
-    ):  # lengths first; no more n-grams match than there are, and fewer of higher orders
+    if name == "bleu":
+        # lengths first; no more n-grams match than there are, and fewer of higher orders
         totals[:, 2:6] = np.floor(totals[:, 6:] * rng.choice([0.0, 0.3, 0.7, 1.0], (4000, 4)))
         totals[:, 0] = totals[:, 6]
     else:
@@ -186,16 +173,14 @@ def test_resampled_sums_get_the_score_sacrebleu_gives_them(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_translation_items_need_a_reference(name: str) -> None:
     with pytest.raises(DataError, match="t item t-0 has no reference"):
-        metrics.get(name).segment(item(), answer("word"))
-    with pytest.raises(DataError, match="t item t-0 has no reference"):
-        judged(name, [("word", ["a reference"]), ("word", [])])
+        segments(name, [("word", ["a reference"]), ("word", [])])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_references_are_prepared_once_for_outputs_of_one_item(name: str) -> None:
-    _sacrebleu._reference_statistics.cache_clear()
-    judged(name, [(f"output {n}", [f"reference {i}"]) for i in range(100) for n in range(5)])
-    assert _sacrebleu._reference_statistics.cache_info().misses == 100
+    _sacrebleu.prepared.cache_clear()
+    segments(name, [(f"output {n}", [f"reference {i}"]) for i in range(100) for n in range(5)])
+    assert _sacrebleu.prepared.cache_info().misses == 100
 
 
 SYSTEMS = [
@@ -226,7 +211,7 @@ def test_published_translations_get_their_published_scores(
     )
     rows = [(o, [r]) for r, o in zip(references, outputs, strict=True)]
     for name, published in (("bleu", bleu), ("chrf", chrf)):
-        found = score(name, judged(name, rows))
+        found = score(name, segments(name, rows))
         assert round(found, 2) == published
         assert found == theirs(name, rows)[0]
 
@@ -236,7 +221,7 @@ def test_published_translations_get_their_published_scores(
 @pytest.mark.parametrize("task", ["wmt16_en_de", "wmt16_en_cs", "wmt16_en_fi"])
 def test_every_language_scores_as_sacrebleu_does(task: str, name: str) -> None:
     """References of real items, with a word lost, doubled or moved in each."""
-    items = list(tasks.get(task).items(sources.rows(tasks.get(task).source, None)))[::10]
+    items = list(tasks.get(task).items(data_rows(tasks.get(task).source, None)))[::10]
     rng = np.random.default_rng(1)
     rows = []
     for one in items:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipeline.sandbox.confined import plain
 
@@ -52,6 +52,7 @@ def shape(value: Any) -> Any:
     return type(value), value
 
 
+@settings(deadline=None, max_examples=50)
 @given(VALUES)
 def test_plain_data_arrive_as_they_were(value: Any) -> None:
     assert shape(travel(value)) == shape(value)

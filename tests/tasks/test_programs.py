@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipeline import tasks
 from pipeline.core.records import Item
-from pipeline.sandbox import run as sandbox
+from pipeline.sandbox.offers import strongest
 from pipeline.tasks._programs import read_program
 
 TASK = tasks.get("humaneval")
@@ -133,7 +133,9 @@ def _result(program: str, item: Item) -> str:
 def test_programs_run(shape: str, item_id: str) -> None:
     item = BY_ID[item_id]
     program = TASK.extract(item, SHAPES[shape](item)).answer
-    result = sandbox.run(f"{program}\n{item.fields['test']}\ncheck({item.fields['entry_point']})\n")
+    result = strongest().run(
+        f"{program}\n{item.fields['test']}\ncheck({item.fields['entry_point']})\n"
+    )
     assert result.status == "passed", result.detail
 
 
@@ -176,7 +178,7 @@ def test_the_prompt_is_part_of_the_program_byte_for_byte(item: Item) -> None:
 def test_rules_and_verdicts(text: str, rule: str) -> None:
     answer = read_program(ADD, "add", text)
     assert answer.rule == rule
-    assert sandbox.run(answer.answer + CHECK_ADD).status == "passed"
+    assert strongest().run(answer.answer + CHECK_ADD).status == "passed"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_outputs_without_a_solution_are_no_answer(text: str) -> None:
 def test_wrong_code_is_kept_and_fails(text: str) -> None:
     answer = read_program(ADD, "add", text)
     assert answer.answer.startswith(ADD)
-    assert sandbox.run(answer.answer + CHECK_ADD).status == "failed"
+    assert strongest().run(answer.answer + CHECK_ADD).status == "failed"
 
 
 @pytest.mark.parametrize(
@@ -296,7 +298,7 @@ def test_the_harness_own_tab_and_two_space_bodies_pass() -> None:
         for s in samples
     ]
     results = [
-        sandbox.run(f"{p}\n{problem['test']}\ncheck({problem['entry_point']})\n")
+        strongest().run(f"{p}\n{problem['test']}\ncheck({problem['entry_point']})\n")
         for p in programs[3:]
     ]
     assert len(programs) == 6

@@ -21,7 +21,7 @@ from pipeline.commands.doctor import machine, verdicts
 from pipeline.commands.doctor.finding import Finding as Finding, note
 from pipeline.core import cache, cores
 from pipeline.data import fetch
-from pipeline.sandbox.run import offers
+from pipeline.sandbox.offers import offers
 from pipeline.settings import EngineSpec
 from pipeline.store import OBJECT_STORES
 
