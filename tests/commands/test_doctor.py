@@ -12,7 +12,7 @@ from pipeline.commands import doctor
 from pipeline.commands.doctor import Finding, machine, verdicts
 from pipeline.commands.doctor.finding import Verdict
 from pipeline.core import cores
-from pipeline.sandbox.run import offers
+from pipeline.sandbox.offers import offers
 from tests.console import printed
 
 GIB = 1 << 30

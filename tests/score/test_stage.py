@@ -118,8 +118,6 @@ def test_other_outputs_are_scored_anew(copied_run: Run, simulated_spec: SweepSpe
     assert len({p.name for p in (copied_run.folder / "scores").rglob("*.parquet")} - before) == 1
     is_new = pl.col("output_id") == "0123456789abcdef"
     assert copied_run.scores().filter(is_new).collect().height > 0
-        copied_run.scores().filter(pl.col("output_id") == "0123456789abcdef").collect().height > 0
-    )
 
 
 def test_an_unfinished_generation_is_not_scored(copied_run: Run, simulated_spec: SweepSpec) -> None:
