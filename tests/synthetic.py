@@ -6,8 +6,9 @@ import datetime
 import numpy as np
 import polars as pl
 
+from pipeline import analyses
 from pipeline.analyses import CONDITION_KEY, Evidence, evidence
-from pipeline.core import dates, records, tables
+from pipeline.core import dates, records, registry, tables
 from pipeline.prompts import variants
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec
 
@@ -217,6 +218,12 @@ def evidence_in(frames: dict[str, pl.DataFrame]) -> Evidence:
     """The evidence of the four frames of `parts`."""
     completions, scores = frames["completions"].lazy(), frames["scores"].lazy()
     return evidence(completions, scores, frames["variants"], frames["items"])
+
+
+def tables_of(*runs: Run) -> dict[str, pl.DataFrame]:
+    """All analysis tables of several runs in one folder."""
+    made_up = evidence_of(*runs)
+    return {name: analyses.get(name).table(made_up) for name in registry.names("analyses")}
 
 
 def rows_in(frames: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -24,12 +24,12 @@ _TIE = 1e-9
 """Two ranges closer than this are one value: the same gap in right answers has other last digits at
 another place on the scale."""
 
-_BLOCK_CELLS = 2**18
+BLOCK_CELLS = 2**18
 """Outcomes whose statistics are looked up together; bounds memory, and keeps them near the
 processor."""
-_GROUP_CELLS = 2**15
+GROUP_CELLS = 2**15
 """Groups times dates of one pattern of gaps, see `chance_deltas`."""
-_DRAWS_PER_SHUFFLE = 100
+DRAWS_PER_SHUFFLE = 100
 """Draws that share the shuffle of the single items, see `chance_deltas`; bounds the memory that
 draws need, too."""
 
@@ -105,7 +105,7 @@ class Cells:
         """Ranges of items, of a size that bounds what is looked up at once."""
         num_items, num_dates = self.index.shape
         if num_dates:
-            step = max(1, _BLOCK_CELLS // num_dates)
+            step = max(1, BLOCK_CELLS // num_dates)
             yield from (slice(start, start + step) for start in range(0, num_items, step))
 
 
@@ -137,7 +137,7 @@ def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) 
     same in every draw.
 
     Where many items vary, they are shuffled one by one and added up in groups, and
-    `_DRAWS_PER_SHUFFLE` draws shuffle the sums of the groups. A shuffle after a shuffle is a
+    `DRAWS_PER_SHUFFLE` draws shuffle the sums of the groups. A shuffle after a shuffle is a
     shuffle, so each draw by itself is distributed exactly as if every item had been shuffled anew.
     Draws that share the first shuffle are a little alike: the variance of a date's sum, given that
     shuffle, is off by a random share with a standard deviation of sqrt(2 / (groups * dates)), 0.8%,
@@ -153,8 +153,8 @@ def chance_deltas(cells: Cells, combine: Combine, *, num_draws: int, seed: int) 
     fixed, counts = cells.items(~varying).sums(), cells.counts
     moving = list(_patterns(cells.items(varying)))
     ranges = np.empty(num_draws)
-    for start in range(0, num_draws, _DRAWS_PER_SHUFFLE):
-        sums = np.tile(fixed, (min(_DRAWS_PER_SHUFFLE, num_draws - start), 1, 1))
+    for start in range(0, num_draws, DRAWS_PER_SHUFFLE):
+        sums = np.tile(fixed, (min(DRAWS_PER_SHUFFLE, num_draws - start), 1, 1))
         for block, dates in moving:
             sums[:, dates] += _shuffled_sums(block, len(sums), rng)
         scores = combine(sums, np.broadcast_to(counts, sums.shape[:2]))
@@ -287,7 +287,7 @@ def _shuffled_groups(block: Cells, rng: np.random.Generator) -> Floats:
     If there are few, each is a group, and needs no shuffle yet.
     """
     num_items, num_dates = block.index.shape
-    most = max(1, _GROUP_CELLS // num_dates)
+    most = max(1, GROUP_CELLS // num_dates)
     if num_items <= most:
         return block.group_sums(np.arange(num_items), num_items)
     shuffled = dataclasses.replace(block, index=rng.permuted(block.index, axis=1))

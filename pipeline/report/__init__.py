@@ -1,4 +1,4 @@
-"""Stage 4: one HTML file that opens offline, for people who were not there, and the terminal's table.
+"""Stage 5: one HTML file that opens offline, for people who were not there; tables for a terminal.
 
 In: the tables of the analyses, and where the run's numbers come from. Out: `report.html`. Nothing
 else is needed, so a report can be made again on any machine.

@@ -1,10 +1,9 @@
 """Tables and provenance become `report.html`."""
 
-import polars as pl
-
 from pipeline.core import registry
 from pipeline.core.errors import StoreError
 from pipeline.report import page
+from pipeline.report._shown import Tables
 from pipeline.report.provenance import Provenance, provenance_of
 from pipeline.settings import SweepSpec
 from pipeline.store import Place, Run, replacing
@@ -25,15 +24,14 @@ def write_report(run: Run, spec: SweepSpec) -> Place:
     return write(run.folder, tables, provenance_of(run, spec))
 
 
-def write(folder: Place, tables: dict[str, pl.DataFrame], provenance: Provenance) -> Place:
+def write(folder: Place, tables: Tables, provenance: Provenance) -> Place:
     """Path of `report.html`, written into `folder`.
 
     It links to the tables that `Run.write_table` puts beside it as `tables/<name>.csv`.
 
     Args:
-        folder: made if missing; files of the same names are replaced.
-        tables: results of the analyses by name. `deltas` and `by_date` are needed; a table that is
-            missing or empty leaves its section out.
+        folder: made if missing; a file of the same name is replaced.
+        tables: results of all analyses by name; an empty one leaves its section out.
         provenance: what the page says about the run.
     """
     path = folder / "report.html"

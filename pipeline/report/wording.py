@@ -1,6 +1,4 @@
-"""The words and numbers that the report and the terminal share: names, formats, the headline of a
-delta.
-"""
+"""The words and numbers that the report and the terminal share: names, formats, sentences."""
 
 import datetime
 from collections.abc import Mapping
@@ -16,6 +14,14 @@ from pipeline.core.errors import ConfigError
 
 DASH = "–"
 """Shown where there is no value."""
+
+Row = Mapping[str, Any]
+"""A row of an analysis table, by column."""
+
+
+def count(value: int, noun: str) -> str:
+    """As in `1 date` or `1,200 dates`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -34,15 +40,10 @@ def p_value(value: float | None) -> str:
 
 
 def p_phrase(value: float | None) -> str:
-    """As in `p = 0.010` or `p < 0.001`, which does not break at the end of a line.
-
-    Empty for None.
-    """
-    return (
-        ""
-        if value is None
-        else f"p\u00a0= {p_value(value)}".replace("= <", "< ").replace(" ", "\u00a0")
-    )
+    """As in `p = 0.010` or `p < 0.001`, which does not break at a line's end; empty for None."""
+    if value is None:
+        return ""
+    return f"p = {p_value(value)}".replace("= <", "< ").replace(" ", "\u00a0")
 
 
 def day(value: datetime.date | None) -> str:
@@ -56,14 +57,13 @@ def day_in_words(value: datetime.date) -> str:
 
 
 def clipped(text: str | None, length: int = 80) -> str:
-    """`text` on one line and at most `length` characters long.
-
-    Says so when it was longer or empty.
-    """
+    """`text` on one line of at most `length` characters; says so if it was longer or empty."""
     if text is None:
         return DASH
     line = " ".join(text.split())
-    return "(no answer)" if not line else line if len(line) <= length else line[: length - 1] + "…"
+    if len(line) > length:
+        return line[: length - 1] + "…"
+    return line or "(no answer)"
 
 
 def task_title(name: str) -> str:
@@ -117,8 +117,9 @@ def axis_value(axis: str, value: object) -> str:
 
 
 def held(condition: str) -> str:
-    """What stays the same, from the column `held` of the table `conditions`: `no date, wording
-    helpful` for `control;wording=helpful`.
+    """What stays the same, in words: `no date, wording helpful` for `control;wording=helpful`.
+
+    `condition` is of the column `held` of the table `conditions`.
     """
     first, *others = condition.split(";")
     named = {"control": "no date", "dated": "with a date"}.get(first, first)
@@ -136,78 +137,68 @@ class Names:
         dated = frame.filter(pl.col("date_format") != "")
         named = dated if dated.height else frame
         metrics_of = named.group_by("task", "style").agg(pl.col("metric").n_unique())
-        self._has_metrics = {(task, style): count for task, style, count in metrics_of.iter_rows()}
+        self._num_metrics = {(task, style): number for task, style, number in metrics_of.rows()}
         self._several = {name for name in (*SERIES_KEY, *AXES) if named[name].n_unique() > 1}
 
-    def model(self, row: Mapping[str, Any]) -> str:
+    def model(self, row: Row) -> str:
         """The model, and its engine setting where the run has several."""
-        return (
-            f"{row['model']} ({row['engine']})" if "engine" in self._several else str(row["model"])
-        )
+        model = str(row["model"])
+        return f"{model} ({row['engine']})" if "engine" in self._several else model
 
-    def task(self, row: Mapping[str, Any]) -> str:
+    def task(self, row: Row) -> str:
         """The task, and its style and condition where the run has several."""
         return ", ".join([task_title(row["task"]), *self._style(row), *self._axes(row)])
 
-    def scored(self, row: Mapping[str, Any]) -> str:
+    def scored(self, row: Row) -> str:
         """The task, the metric, and the style where the run has several."""
-        return ", ".join(
-            [f"{task_title(row['task'])} {metric_title(row['metric'])}", *self._style(row)]
-        )
+        scored = f"{task_title(row['task'])} {metric_title(row['metric'])}"
+        return ", ".join([scored, *self._style(row)])
 
-    def series(self, row: Mapping[str, Any]) -> str:
+    def series(self, row: Row) -> str:
         """The task, the metric, and the style and condition where the run has several."""
         return ", ".join([self.scored(row), *self._axes(row)])
 
-    def short(self, row: Mapping[str, Any], *, with_condition: bool = True) -> str:
+    def short(self, row: Row, *, with_condition: bool = True) -> str:
         """The task's own name, and the metric where the task has several."""
-        scored = (
-            f"{row['task']} {row['metric']}"
-            if self._has_metrics[row["task"], row["style"]] > 1
-            else str(row["task"])
-        )
+        has_metrics = self._num_metrics[row["task"], row["style"]] > 1
+        scored = f"{row['task']} {row['metric']}" if has_metrics else str(row["task"])
         return ", ".join([scored, *self._style(row), *(self._axes(row) if with_condition else [])])
 
-    def condition(self, row: Mapping[str, Any]) -> str:
+    def condition(self, row: Row) -> str:
         """The values of the axes that have several; empty where none has."""
         return ", ".join(self._axes(row))
 
-    def _style(self, row: Mapping[str, Any]) -> list[str]:
+    def _style(self, row: Row) -> list[str]:
         return [str(row["style"]).replace("_", " ")] if "style" in self._several else []
 
-    def _axes(self, row: Mapping[str, Any]) -> list[str]:
-        return [
-            axis_value(axis, row[axis])
-            for axis in AXES
-            if axis in self._several and row[axis] not in (None, "")
-        ]
+    def _axes(self, row: Row) -> list[str]:
+        shown = [axis for axis in AXES if axis in self._several and row[axis] not in (None, "")]
+        return [axis_value(axis, row[axis]) for axis in shown]
 
 
-def delta_sentence(row: Mapping[str, Any], name: str) -> str:
+def delta_sentence(row: Row, name: str) -> str:
     """What a row of the table `deltas` says, in full sentences; `name` says what was scored."""
     if row["verdict"] == NO_SCORE:
         return f"{name}: nothing could be scored."
     if row["verdict"] == TOO_FEW:
-        return (
-            f"{name}: {number(row['best'])} on {day_in_words(row['best_date'])}, the only "
-            "date. A delta needs two."
-        )
+        best = f"{number(row['best'])} on {day_in_words(row['best_date'])}"
+        return f"{name}: {best}, the only date. A delta needs two."
     if row["delta"] == 0:
-        return (
-            f"{name}: {number(row['best'])} on every one of {row['num_dates']} dates. The date "
-            "changes nothing here."
-        )
+        best = f"{number(row['best'])} on every one of {row['num_dates']} dates"
+        return f"{name}: {best}. The date changes nothing here."
     return (
-        f"{name}: {number(row['worst'])} on the worst date "
-        f"({day_in_words(row['worst_date'])}), {number(row['best'])} on the best "
-        f"({day_in_words(row['best_date'])}), a delta of {number(row['delta'])} points. "
-        "Chance alone gives about "
-        f"{number(row['chance_delta'])}, and 95 times in 100 at most "
-        f"{number(row['chance_delta_95'])}."
+        f"{name}: {number(row['worst'])} on the worst date ({day_in_words(row['worst_date'])}), "
+        f"{number(row['best'])} on the best ({day_in_words(row['best_date'])}), a delta of "
+        f"{number(row['delta'])} points. {_chance_sentence(row)}"
     )
 
 
-def conclusion(row: Mapping[str, Any]) -> str:
+def _chance_sentence(row: Row) -> str:
+    median, most = number(row["chance_delta"]), number(row["chance_delta_95"])
+    return f"Chance alone gives about {median}, and 95 times in 100 at most {most}."
+
+
+def conclusion(row: Row) -> str:
     """What the verdict of a row of the table `deltas` means, with its corrected p-value."""
     if row["p_value_holm"] is None:
         return "There is nothing to test."
@@ -217,7 +208,7 @@ def conclusion(row: Mapping[str, Any]) -> str:
     return f"That is within chance: it does not show that any date is better than another {tail}."
 
 
-def noise_floor(row: Mapping[str, Any]) -> str:
+def noise_floor(row: Row) -> str:
     """What a row of the table `deltas` or `conditions` says about the engine's own noise."""
     share = row["placebo_flip_percent"]
     what = "date" if row.get("axis", "date") == "date" else "prompt"
@@ -231,7 +222,7 @@ def noise_floor(row: Mapping[str, Any]) -> str:
     )
 
 
-def spread_sentence(row: Mapping[str, Any], name: str) -> str:
+def spread_sentence(row: Row, name: str) -> str:
     """What a row of the table `conditions` says, in full sentences; `name` says what was scored."""
     axis = row["axis"]
     if row["delta"] is None:
@@ -244,10 +235,4 @@ def spread_sentence(row: Mapping[str, Any], name: str) -> str:
         f"{name}: {ends}, a delta of {number(row['delta'])} points over {row['num_values']} "
         f"values of the {AXIS_TITLES[axis]}."
     )
-    if row["chance_delta"] is None:
-        return said
-    chance = (
-        f"Chance alone gives about {number(row['chance_delta'])}, and 95 times in 100 at most "
-        f"{number(row['chance_delta_95'])}."
-    )
-    return f"{said} {chance}"
+    return said if row["chance_delta"] is None else f"{said} {_chance_sentence(row)}"

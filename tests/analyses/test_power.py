@@ -1,6 +1,4 @@
-"""The pipeline as an instrument: a planted date effect is found, and none is found where there is
-none.
-"""
+"""The pipeline as an instrument: a planted effect is found, and none where there is none."""
 
 from pathlib import Path
 

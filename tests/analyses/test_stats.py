@@ -88,19 +88,19 @@ def test_a_draw_moves_outcomes_but_keeps_each_dates_count_and_the_total(
         seen.append((sums, counts))
         return mean_percent(sums, counts)
 
-    found = cells(outcomes)
-    before = found.index.copy()
+    outcome_cells = cells(outcomes)
+    before = outcome_cells.index.copy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "_GROUP_CELLS", group_cells)
-        patch.setattr(stats, "_DRAWS_PER_SHUFFLE", per_shuffle)
-        stats.chance_deltas(found, spy, num_draws=3, seed=1)
+        patch.setattr(stats, "GROUP_CELLS", group_cells)
+        patch.setattr(stats, "DRAWS_PER_SHUFFLE", per_shuffle)
+        stats.chance_deltas(outcome_cells, spy, num_draws=3, seed=1)
     present = ~np.isnan(outcomes[:, :, 0])
     assert sum(len(sums) for sums, _ in seen) == 3
     for sums, counts in seen:
         assert (counts == present.sum(axis=0)).all()
         assert (sums[:, :, 0].sum(axis=1) == np.nansum(outcomes)).all()
         assert (sums[:, :, 0] <= counts).all()
-    np.testing.assert_array_equal(found.index, before)
+    np.testing.assert_array_equal(outcome_cells.index, before)
 
 
 @pytest.mark.parametrize("per_shuffle", [1, 40])
@@ -111,8 +111,8 @@ def test_draws_by_groups_of_items_follow_the_same_distribution(
     outcomes = (rng.random((300, 12, 1)) < rng.uniform(0.05, 0.95, (300, 1, 1))).astype(np.float64)
     outcomes[:40, :3] = np.nan
     alone = chance(outcomes, num_draws=4000, seed=1)
-    monkeypatch.setattr(stats, "_GROUP_CELLS", 24 * 12)
-    monkeypatch.setattr(stats, "_DRAWS_PER_SHUFFLE", per_shuffle)
+    monkeypatch.setattr(stats, "GROUP_CELLS", 24 * 12)
+    monkeypatch.setattr(stats, "DRAWS_PER_SHUFFLE", per_shuffle)
     grouped = chance(outcomes, num_draws=4000, seed=2)
     assert grouped.mean() == pytest.approx(alone.mean(), rel=0.02)
     assert grouped.std() == pytest.approx(alone.std(), rel=0.08)
@@ -127,7 +127,7 @@ def test_groups_do_not_keep_what_their_items_have_in_common(
     # that peak, and no group has fewer items.
     outcomes = np.zeros((200, 10, 1))
     outcomes[:, 4] = 1
-    monkeypatch.setattr(stats, "_GROUP_CELLS", 10)
+    monkeypatch.setattr(stats, "GROUP_CELLS", 10)
     assert chance(outcomes, num_draws=20).max() < 50
 
 
@@ -145,15 +145,15 @@ def test_cells_stand_for_the_statistics_they_were_made_of(
     missing = data.draw(hnp.arrays(np.bool_, outcomes.shape[:2]))
     outcomes[missing] = np.nan
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "_BLOCK_CELLS", data.draw(st.integers(1, 20)))
-        found = cells(outcomes)
-        np.testing.assert_array_equal(found.counts, (~missing).sum(axis=0))
+        patch.setattr(stats, "BLOCK_CELLS", data.draw(st.integers(1, 20)))
+        outcome_cells = cells(outcomes)
+        np.testing.assert_array_equal(outcome_cells.counts, (~missing).sum(axis=0))
         expected = np.zeros(outcomes.shape[1:])
         for item in np.nan_to_num(outcomes):
             expected += item  # one after the other: equal to the last bit
-        np.testing.assert_array_equal(found.sums(), expected)
+        np.testing.assert_array_equal(outcome_cells.sums(), expected)
         shown = [item[~np.isnan(item[:, 0])] for item in outcomes]
-        assert found.varying().tolist() == [
+        assert outcome_cells.varying().tolist() == [
             bool(len(item)) and bool((item != item[0]).any()) for item in shown
         ]
 

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pipeline import analyses, store
+from pipeline import store
 from pipeline.commands.join import joined, left_out, table, variation
 from pipeline.commands.out_file import write_out
-from pipeline.core import registry
 from pipeline.core.errors import ConfigError, StoreError
 from tests import synthetic
 
@@ -74,9 +73,8 @@ def run_in(folder: Path, *runs: synthetic.Run, facts: dict[str, object] | None =
     store.write_parquet(parts["variants"], folder / "plan" / "variants.parquet")
     for model in {r.model for r in runs}:
         store.write_json(facts or FACTS, folder / "engines" / f"{model}.json")
-    evidence = synthetic.evidence_of(*runs)
-    for name in registry.names("analyses"):
-        run.write_table(name, analyses.get(name).table(evidence))
+    for name, frame in synthetic.tables_of(*runs).items():
+        run.write_table(name, frame)
     return folder
 
 
