@@ -16,11 +16,10 @@ from pipeline.core.errors import ConfigError, EngineError, PipelineError
 from pipeline.core.quiet import output_to
 from pipeline.data import checkpoints
 from pipeline.engines import processor
-from pipeline.settings import ModelSpec
+from pipeline.settings import Device, ModelSpec
+from pipeline.store import EngineFacts
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-Device = Literal["auto", "cpu", "gpu"]
 
 
 @app.command()
@@ -36,7 +35,8 @@ def check(
         str, typer.Option(help="A model file, or the name of one in configs/models.")
     ] = "smollm2-135m-instruct",
     device: Annotated[
-        Device, typer.Option(help="Where to run; auto takes a GPU if there is one.")
+        Literal["auto", "cpu", "gpu"],
+        typer.Option(help="Where to run; auto takes a GPU if there is one."),
     ] = "auto",
     json_file: Annotated[
         Path | None,
@@ -51,9 +51,7 @@ def check(
     Exit status: 0 everything is equal, 1 something differs, 2 the check could not run.
     """
     if not (ops or engine):
-        raise ConfigError(
-            "--no-ops and --no-engine leave nothing to check; give one of them at most"
-        )
+        raise ConfigError("--no-ops and --no-engine leave nothing to check; give at most one")
     if json_file is not None and not json_file.parent.is_dir():
         raise ConfigError(
             f"--json: given {json_file}, but there is no folder {json_file.parent}; make it first"
@@ -62,10 +60,9 @@ def check(
     findings = _measure(ops, spec, ops_check.find_device(device))
     _print(findings)
     if json_file is not None:
-        json_file.write_text(
-            json.dumps(verdict.document(findings), indent=2, ensure_ascii=False, allow_nan=False)
-            + "\n"
-        )
+        document = verdict.document(findings)
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+        json_file.write_text(f"{text}\n")
     raise typer.Exit(0 if findings.all_equal else 1)
 
 
@@ -81,8 +78,8 @@ def load_model(name: str) -> ModelSpec:
     spec = settings.model_file(path)
     if spec.backend != "vllm":
         raise ConfigError(
-            f'--model: {path} has backend = "simulated", which computes nothing; allowed: '
-            "a model that vLLM runs"
+            f'--model: {path} has backend = "{spec.backend}", which computes nothing; allowed: a '
+            "model that vLLM runs"
         )
     return spec
 
@@ -90,51 +87,47 @@ def load_model(name: str) -> ModelSpec:
 def _measure(ops: bool, model: ModelSpec | None, device: str) -> verdict.Findings:
     """Kernels first: on a GPU, starting the engine can put its own in the place of torch's."""
     facts = _facts(device)
-    kernels = None
+    op_rows = engine_rows = None
     if ops:
         _say(f"checking kernels on {device}")
-        kernels = list(ops_check.check(device, ops_check.operations(device)))
-    rows = None
+        op_rows = list(ops_check.check(device, ops_check.operations(device)))
     if model is not None:
-        rows, of_engine = _measure_engine(model, "gpu" if device == "cuda" else "cpu")
+        engine_rows, engine_facts = _measure_engine(model, "gpu" if device == "cuda" else "cpu")
         facts = {
-            "versions": of_engine["versions"],
-            "hardware": {**facts["hardware"], **of_engine["hardware"]},
-            "settings": of_engine["settings"],
+            "versions": engine_facts.versions,
+            "hardware": {**facts["hardware"], **engine_facts.hardware},
+            "settings": engine_facts.settings,
         }
-    return verdict.Findings(
-        ops=kernels, engine=rows, model=model.name if model else "", facts=facts
-    )
+    name = model.name if model else ""
+    return verdict.Findings(ops=op_rows, engine=engine_rows, model=name, facts=facts)
 
 
 def _measure_engine(
-    model: ModelSpec, device: Literal["cpu", "gpu"]
-) -> tuple[list[engine_check.EngineRow], dict[str, Any]]:
+    model: ModelSpec, device: Device
+) -> tuple[list[engine_check.EngineRow], EngineFacts]:
     folder = checkpoints.folder(model, _say)
     log = Path(tempfile.mkdtemp(prefix="kernels_check-")) / "engine.log"
+    num_schedules = len(engine_check.SCHEDULES) + 1
     _say(
-        f"starting vLLM on {model.name} and asking it under "
-        f"{len(engine_check.SCHEDULES) + 1} schedules (log: {log})"
+        f"starting vLLM on {model.name} and asking it under {num_schedules} schedules (log: {log})"
     )
     try:
         with output_to(log):
-            asked = engine_check.requests(model, folder)
-            engine = engine_check.start(model, folder, asked, device)
-            return list(engine_check.check(engine, asked)), engine.facts().as_json()
+            requests = engine_check.requests(model, folder)
+            engine = engine_check.start(model, folder, requests, device)
+            return list(engine_check.check(engine, requests)), engine.facts()
     except Exception as error:
-        what = (
-            str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-        )
-        raise EngineError(f"{what}\nWhat vLLM said is in {log}") from error
+        is_ours = isinstance(error, PipelineError)
+        reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        raise EngineError(f"{reason}\nWhat vLLM said is in {log}") from error
 
 
 def _facts(device: str) -> dict[str, Any]:
     import torch
 
-    gpu = torch.cuda.get_device_name() if device == "cuda" else ""
     hardware = {
         "processor": processor(),
-        "gpu": gpu,
+        "gpu": torch.cuda.get_device_name() if device == "cuda" else "",
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
     }
@@ -145,11 +138,8 @@ def _print(findings: verdict.Findings) -> None:
     console = Console()
     for table in verdict.tables(findings):
         console.print(table)
-    console.print(
-        verdict.conclusion(findings),
-        style="green" if findings.all_equal else "yellow",
-        highlight=False,
-    )
+    color = "green" if findings.all_equal else "yellow"
+    console.print(verdict.conclusion(findings), style=color, highlight=False)
 
 
 def _say(text: str) -> None:
@@ -157,9 +147,7 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Run the command. Whatever keeps it from an answer ends with status 2, since 1 says that
-    something differs.
-    """
+    """Run the command; whatever keeps it from an answer ends with 2, as 1 is a difference."""
     try:
         app()
     except PipelineError as error:

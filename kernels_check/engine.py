@@ -1,5 +1,4 @@
-"""The engine: do completions depend on who shares the batch, on the order of work, or on the prefix
-cache?
+"""The engine: do completions depend on the batch, the order of work, or the prefix cache?
 
 The same requests, label and text ones together as in a sweep, are answered under several schedules.
 One at a time with a cold cache is what the others are compared with.
@@ -20,28 +19,27 @@ from pipeline.core.records import Item, Output, Request, Sampling, Variant
 from pipeline.engines import VllmEngine, resolve
 from pipeline.prompts import PromptBuilder
 from pipeline.prompts.variants import variants
-from pipeline.settings import CalendarSpec, ConditionsSpec, EngineSpec, ModelSpec
+from pipeline.settings import CalendarSpec, ConditionsSpec, Device, EngineSpec, ModelSpec
 
 DATES = (datetime.date(2024, 1, 1), datetime.date(2024, 5, 17), datetime.date(2024, 10, 30))
 MAX_TOKENS = 16
-"""Length of a greedy text; where two of its tokens are nearly as likely, one changed bit sends it
-another way."""
+"""Length of a greedy text: one changed bit sends it another way where two tokens are as likely."""
 
 CHOICES = (
     (
         "Which gas do green plants take up to make sugar?",
-        ("Oxygen", "Carbon dioxide", "Nitrogen", "Helium"),
+        ["Oxygen", "Carbon dioxide", "Nitrogen", "Helium"],
     ),
     (
         "A train covers 180 km in 2 hours. What is its mean speed?",
-        ("60 km/h", "90 km/h", "180 km/h", "360 km/h"),
+        ["60 km/h", "90 km/h", "180 km/h", "360 km/h"],
     ),
-    ("What does a thermometer measure?", ("Pressure", "Mass", "Temperature", "Humidity")),
-    ("Which of these words is an adverb?", ("slow", "slowness", "slower", "slowly")),
-    ("What is the derivative of x squared with respect to x?", ("2x", "x", "x cubed", "2")),
+    ("What does a thermometer measure?", ["Pressure", "Mass", "Temperature", "Humidity"]),
+    ("Which of these words is an adverb?", ["slow", "slowness", "slower", "slowly"]),
+    ("What is the derivative of x squared with respect to x?", ["2x", "x", "x cubed", "2"]),
     (
         "Which body of water lies between Europe and North America?",
-        ("Pacific", "Indian Ocean", "Arctic", "Atlantic"),
+        ["Pacific", "Indian Ocean", "Arctic", "Atlantic"],
     ),
 )
 """Questions with their options, for label requests."""
@@ -54,11 +52,11 @@ PROBLEMS = (
 Kind = Literal["labels", "text"]
 
 
-class Engine(Protocol):
+class CachingEngine(Protocol):
     """What the check needs of an engine."""
 
     def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        """As in `pipeline.engine.Engine`."""
+        """As in `pipeline.engines.Engine`."""
         ...
 
     def reset_prefix_cache(self) -> None:
@@ -84,12 +82,10 @@ def _one_by_one(requests: Sequence[Request]) -> list[Sequence[Request]]:
 REFERENCE = Schedule(name="one at a time", batches=_one_by_one, is_cold=True)
 SCHEDULES = (
     Schedule(name="one at a time, again", batches=_one_by_one, is_cold=True),
-    Schedule(name="all together", batches=lambda requests: [requests], is_cold=True),
-    Schedule(
-        name="all together, reversed", batches=lambda requests: [requests[::-1]], is_cold=True
-    ),
+    Schedule(name="all together", batches=lambda every: [every], is_cold=True),
+    Schedule(name="all together, reversed", batches=lambda every: [every[::-1]], is_cold=True),
     # These two find the cache as the one before has left it.
-    Schedule(name="all together, cached", batches=lambda requests: [requests], is_cold=False),
+    Schedule(name="all together, cached", batches=lambda every: [every], is_cold=False),
     Schedule(name="one at a time, cached", batches=_one_by_one, is_cold=False),
 )
 
@@ -109,8 +105,7 @@ class EngineRow:
     """Of a log-probability; 0 for text, None where a difference is no finite number."""
     num_prompt_tokens: int
     num_cached_tokens: int
-    """Prompt tokens that came from the prefix cache, which shows whether the schedule tried it at
-    all."""
+    """Prompt tokens that came from the prefix cache; none if the schedule did not try it."""
 
     @property
     def equal(self) -> bool:
@@ -119,26 +114,23 @@ class EngineRow:
 
 
 def requests(model: ModelSpec, folder: Path) -> list[Request]:
-    """Label requests of `CHOICES` and text requests of `PROBLEMS` on several `DATES`, rendered as a
-    sweep renders its own.
-    """
+    """Label requests of `CHOICES` and text requests of `PROBLEMS`, rendered as in a sweep."""
     builder = PromptBuilder(model, folder)
-    chosen = [_item("mmlu", question, list(options)) for question, options in CHOICES]
-    written = [_item("gsm8k", question, []) for question in PROBLEMS]
-    # Texts on fewer dates: one at a time, they take most of the time.
+    choices = [_item("mmlu", question, options) for question, options in CHOICES]
+    problems = [_item("gsm8k", question, []) for question in PROBLEMS]
     dated = variants(CalendarSpec(dates=list(DATES), control=False), ConditionsSpec())
-    pairs = [*itertools.product(chosen, dated), *itertools.product(written, dated[:2])]
-    return [
-        _request(builder, item, variant, position) for position, (item, variant) in enumerate(pairs)
-    ]
+    # Texts on fewer dates: one at a time, they take most of the time.
+    pairs = [*itertools.product(choices, dated), *itertools.product(problems, dated[:2])]
+    return [_request(builder, *pair, position) for position, pair in enumerate(pairs)]
 
 
 def _item(task: str, question: str, options: list[str]) -> Item:
+    fields = {"question": question}
     return Item(
         task=task,
         item_id=question,
         group="",
-        fields={"question": question},
+        fields=fields,
         options=options,
         target="",
         references=[],
@@ -146,64 +138,56 @@ def _item(task: str, question: str, options: list[str]) -> Item:
 
 
 def _request(builder: PromptBuilder, item: Item, variant: Variant, position: int) -> Request:
-    task, date = tasks.get(item.task), variant.date_text
-    prompt, labels = builder.item_prompt(task, item, variant), builder.labels(task, item)
+    task = tasks.get(item.task)
+    labels = builder.labels(task, item)
+    prompt = builder.item_prompt(task, item, variant).text(variant.date_text)
+    num_tokens = 1 if labels else MAX_TOKENS
     return Request(
         position=position,
-        token_ids=builder.tokenizer.encode(prompt.text(date)),
-        sampling=Sampling(
-            max_tokens=1 if labels else MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, seed=None
-        ),
-        label_token_ids=builder.tokenizer.label_token_ids(prompt.text(date), labels),
+        token_ids=builder.tokenizer.encode(prompt),
+        sampling=Sampling(max_tokens=num_tokens, temperature=0.0, top_p=1.0, top_k=0, seed=None),
+        label_token_ids=builder.tokenizer.label_token_ids(prompt, labels),
     )
 
 
 def start(
-    model: ModelSpec, folder: Path, asked: Sequence[Request], device: Literal["cpu", "gpu"]
+    model: ModelSpec, folder: Path, requests: Sequence[Request], device: Device
 ) -> VllmEngine:
-    """VLLM for `model`, with the settings that a sweep has by default.
+    """VLLM for `model`, long enough for `requests`, with the settings that a sweep has by default.
 
     Raises:
         EngineError: it cannot start.
     """
-    length = max(len(request.token_ids) + request.sampling.max_tokens for request in asked)
+    length = max(len(request.token_ids) + request.sampling.max_tokens for request in requests)
+    threads = os.cpu_count() or 1
+    spec = EngineSpec()
     return VllmEngine(
-        resolve(
-            EngineSpec(),
-            model,
-            folder,
-            device=device,
-            threads=os.cpu_count() or 1,
-            max_model_len=length,
-        )
+        resolve(spec, model, folder, device=device, threads=threads, max_model_len=length)
     )
 
 
-def check(engine: Engine, asked: Sequence[Request]) -> Iterator[EngineRow]:
+def check(engine: CachingEngine, requests: Sequence[Request]) -> Iterator[EngineRow]:
     """Rows for every schedule and kind of request."""
-    alone = _answer(engine, asked, REFERENCE)
+    alone = _outputs(engine, requests, REFERENCE)
     for schedule in SCHEDULES:
-        found = _answer(engine, asked, schedule)
-        yield _compare(
-            schedule,
-            "labels",
-            [(alone[r.position], found[r.position]) for r in asked if r.label_token_ids],
-        )
-        yield _compare(
-            schedule,
-            "text",
-            [(alone[r.position], found[r.position]) for r in asked if not r.label_token_ids],
-        )
+        outputs = _outputs(engine, requests, schedule)
+        pairs = [(r, alone[r.position], outputs[r.position]) for r in requests]
+        labels = [(a, b) for request, a, b in pairs if request.label_token_ids]
+        texts = [(a, b) for request, a, b in pairs if not request.label_token_ids]
+        yield _compare(schedule, "labels", labels)
+        yield _compare(schedule, "text", texts)
 
 
-def _answer(engine: Engine, asked: Sequence[Request], schedule: Schedule) -> dict[int, Output]:
+def _outputs(
+    engine: CachingEngine, requests: Sequence[Request], schedule: Schedule
+) -> dict[int, Output]:
     """Outputs by position."""
-    found = {}
-    for batch in schedule.batches(asked):
+    outputs = {}
+    for batch in schedule.batches(requests):
         if schedule.is_cold:
             engine.reset_prefix_cache()
-        found.update({output.position: output for output in engine.generate(iter(batch))})
-    return found
+        outputs.update({output.position: output for output in engine.generate(iter(batch))})
+    return outputs
 
 
 def _compare(schedule: Schedule, kind: Kind, pairs: list[tuple[Output, Output]]) -> EngineRow:
@@ -230,18 +214,11 @@ def _bits(values: Sequence[float]) -> bytes:
 
 
 def _answer_of(output: Output) -> str | int:
-    return (
-        output.label_logprobs.index(max(output.label_logprobs))
-        if output.label_logprobs
-        else output.text
-    )
+    logprobs = output.label_logprobs
+    return logprobs.index(max(logprobs)) if logprobs else output.text
 
 
 def _max_abs_difference(pairs: list[tuple[Output, Output]]) -> float | None:
-    found = [
-        abs(x - y)
-        for a, b in pairs
-        for x, y in zip(a.label_logprobs, b.label_logprobs, strict=True)
-        if x != y
-    ]
-    return max(found, default=0.0) if all(map(math.isfinite, found)) else None
+    values = [v for a, b in pairs for v in zip(a.label_logprobs, b.label_logprobs, strict=True)]
+    differences = [abs(x - y) for x, y in values if x != y]
+    return max(differences, default=0.0) if all(map(math.isfinite, differences)) else None

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 BATCH_SIZES = (1, 2, 3, 8, 32, 128)
-"""1 asks whether the kernel repeats itself; matrix kernels change their tiling somewhere between
-the others."""
+"""1 asks whether the kernel repeats itself; matrix kernels change tiling between the others."""
 DTYPES = ("float32", "bfloat16", "float16")
 SEED = 0
 
@@ -48,7 +47,7 @@ class OpRow:
     shape: tuple[int, ...]
     batch_size: int
     position: int
-    """Place of the row in the batch, from 0."""
+    """Of the row in the batch, from 0."""
     equal: bool
     """Whether every bit is."""
     max_abs_difference: float | None
@@ -58,7 +57,7 @@ class OpRow:
 def operations(device: str) -> list[Op]:
     """The operations to check, with layer sizes of SmolLM2 135M and Llama 3.1 8B.
 
-    On CPU without the largest, so that it takes seconds.
+    On CPU the largest is left out, so that it takes seconds.
     """
     layers: tuple[tuple[int, ...], ...] = ((576, 1536), (4096, 1024))
     if device == "cuda":
@@ -94,8 +93,7 @@ def _rms_norm(draw: Draw, shape: tuple[int, ...]) -> Function:
 def _log_softmax(draw: Draw, shape: tuple[int, ...]) -> Function:
     import torch
 
-    # To float32 whatever the logits are, as vLLM does before it gathers the labels'
-    # log-probabilities.
+    # To float32 whatever the logits are, as vLLM does before it gathers log-probabilities.
     return lambda rows: torch.log_softmax(rows, dim=-1, dtype=torch.float32)
 
 
@@ -119,7 +117,7 @@ def check(
     dtypes: Sequence[str] = DTYPES,
     batch_sizes: Sequence[int] = BATCH_SIZES,
 ) -> Iterator[OpRow]:
-    """Rows for every op, shape, dtype, batch size and place (first, middle, last).
+    """Rows for every op, shape, dtype, batch size and position (first, middle, last).
 
     A dtype that an op does not know here is left out.
     """
@@ -157,9 +155,7 @@ def _check(
 
 
 def _drawer(dtype: str, device: str) -> Draw:
-    """Numbers from a generator of their own, drawn on CPU in float32, so that every device and
-    dtype gets the same ones.
-    """
+    """Numbers drawn on CPU in float32 from a seed, the same for every device and dtype."""
     import torch
 
     generator = torch.Generator().manual_seed(SEED)
@@ -169,8 +165,9 @@ def _drawer(dtype: str, device: str) -> Draw:
 
 
 def compare(first: "torch.Tensor", second: "torch.Tensor") -> tuple[bool, float | None]:
-    """Whether two tensors of one shape and dtype are equal in every bit, and their largest absolute
-    difference (None if not finite).
+    """Whether two tensors of one shape and dtype are equal in every bit, and how far apart at most.
+
+    The difference is absolute, and None if not finite.
     """
     import torch
 

@@ -26,25 +26,20 @@ class Findings:
     @property
     def all_equal(self) -> bool:
         """Whether every row is bitwise equal."""
-        return all(row.equal for row in self.ops or ()) and all(
-            row.equal for row in self.engine or ()
-        )
+        are_ops_equal = all(row.equal for row in self.ops or ())
+        return are_ops_equal and all(row.equal for row in self.engine or ())
 
 
 def tables(findings: Findings) -> list[Table]:
     """A table for each part that was checked."""
-    found = []
-    if findings.ops is not None:
-        found.append(ops_table(findings.ops))
-    if findings.engine is not None:
-        found.append(engine_table(findings.engine, findings.model))
-    return found
+    ops = [] if findings.ops is None else [ops_table(findings.ops)]
+    if findings.engine is None:
+        return ops
+    return [*ops, engine_table(findings.engine, findings.model)]
 
 
 def ops_table(rows: Sequence[OpRow]) -> Table:
-    """One line for each op and dtype, with the batch sizes in which a row got other bits than
-    alone.
-    """
+    """One line for each op and dtype, with the batches in which a row got other bits than alone."""
     groups: dict[tuple[str, str], list[OpRow]] = {}
     for row in rows:
         groups.setdefault((row.op, row.dtype), []).append(row)
@@ -56,9 +51,8 @@ def ops_table(rows: Sequence[OpRow]) -> Table:
     for (op, dtype), members in groups.items():
         shapes = ", ".join(_shape(shape) for shape in dict.fromkeys(row.shape for row in members))
         differ = _sizes({row.batch_size for row in members if not row.equal})
-        table.add_row(
-            op, dtype, shapes, _marked(differ, is_bad=differ != "none"), _largest(members)
-        )
+        marked = _marked(differ, is_bad=differ != "none")
+        table.add_row(op, dtype, shapes, marked, _largest(members))
     return table
 
 
@@ -66,27 +60,17 @@ def engine_table(rows: Sequence[EngineRow], model: str) -> Table:
     """One line for each schedule and kind of request."""
     heading = ("schedule", "requests", "differ", "other answer", "by at most", "cached")
     title = f"Completions of {model}"
-    table = Table(
-        *heading,
-        title=title,
-        caption="against one request at a time with a cold cache",
-        box=SIMPLE,
-        pad_edge=False,
-    )
+    caption = "against one request at a time with a cold cache"
+    table = Table(*heading, title=title, caption=caption, box=SIMPLE, pad_edge=False)
     table.columns[0].no_wrap = True
     for row in rows:
         differ = _marked(str(row.num_differing), is_bad=not row.equal)
         cached = f"{100 * row.num_cached_tokens / max(row.num_prompt_tokens, 1):.0f}%"
         # A text has no number to subtract.
         largest = "" if row.kind == "text" else _largest([row])
-        table.add_row(
-            row.schedule,
-            f"{row.num_requests} {row.kind}",
-            differ,
-            str(row.num_differing_answers),
-            largest,
-            cached,
-        )
+        requests = f"{row.num_requests} {row.kind}"
+        answers = str(row.num_differing_answers)
+        table.add_row(row.schedule, requests, differ, answers, largest, cached)
     return table
 
 
@@ -103,17 +87,15 @@ def _sizes(sizes: set[int]) -> str:
 
 
 def _largest(rows: Sequence[OpRow] | Sequence[EngineRow]) -> str:
-    found = [row.max_abs_difference for row in rows]
-    known = [value for value in found if value is not None]
-    return "not finite" if len(known) < len(found) else f"{max(known, default=0.0):.2g}"
+    differences = [row.max_abs_difference for row in rows]
+    finite = [value for value in differences if value is not None]
+    return "not finite" if len(finite) < len(differences) else f"{max(finite, default=0.0):.2g}"
 
 
 def conclusion(findings: Findings) -> str:
-    """What the rows mean for a sweep, in plain words.
-
-    Claims nothing about a part that was not checked.
-    """
-    parts, ops_differ = [], any(not row.equal for row in findings.ops or ())
+    """What the rows mean for a sweep, in plain words; nothing about a part that was not checked."""
+    parts = []
+    ops_differ = any(not row.equal for row in findings.ops or ())
     if findings.ops is not None:
         parts.append(_of_ops(findings.ops))
     if findings.engine is None:
@@ -128,9 +110,8 @@ def conclusion(findings: Findings) -> str:
 
 
 _EQUAL = (
-    "Every completion is bitwise equal, however requests were batched, ordered and cached: "
-    "as far as these requests show, "
-    "a flip between dates on this machine is not the engine's doing."
+    "Every completion is bitwise equal, however requests were batched, ordered and cached: as far "
+    "as these requests show, a flip between dates on this machine is not the engine's doing."
 )
 
 
@@ -138,20 +119,17 @@ def _of_ops(rows: Sequence[OpRow]) -> str:
     differing = dict.fromkeys(f"{row.op} in {row.dtype}" for row in rows if not row.equal)
     if not differing:
         return "Every kernel gave a row the same bits alone and in every batch tried."
-    return (
-        "Some of torch's kernels give a row other bits in a batch than alone: "
-        f"{', '.join(differing)}."
-    )
+    names = ", ".join(differing)
+    return f"Some of torch's kernels give a row other bits in a batch than alone: {names}."
 
 
 def _of_differing(rows: Sequence[EngineRow]) -> str:
     schedules = ", ".join(dict.fromkeys(f"'{row.schedule}'" for row in rows if not row.equal))
     worst = max(row.num_differing_answers for row in rows)
     return (
-        f"Completions depend on the schedule: some differ under {schedules}; at most "
-        f"{worst} in one schedule and kind give another answer. "
-        "A flip between dates may be the engine's doing: give the sweep placebo dates "
-        "(placebo = 3 under [calendar]) and hold every delta "
+        f"Completions depend on the schedule: some differ under {schedules}; at most {worst} in "
+        "one schedule and kind give another answer. A flip between dates may be the engine's "
+        "doing: give the sweep placebo dates (placebo = 3 under [calendar]) and hold every delta "
         "against their flips. On a GPU, keep batch_invariant on under [engine]."
     )
 
@@ -164,8 +142,10 @@ def document(findings: Findings) -> dict[str, Any]:
         "conclusion": conclusion(findings),
         "model": findings.model,
         **findings.facts,
-        "ops": None if ops is None else [asdict(row) for row in ops],
-        "engine": None
-        if engine is None
-        else [{**asdict(row), "equal": row.equal} for row in engine],
+        "ops": None if ops is None else [_row(row) for row in ops],
+        "engine": None if engine is None else [_row(row) for row in engine],
     }
+
+
+def _row(row: OpRow | EngineRow) -> dict[str, Any]:
+    return {**asdict(row), "equal": row.equal}

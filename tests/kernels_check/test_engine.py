@@ -1,6 +1,4 @@
-"""The engine check passes real vLLM on a tiny model, and finds an engine that leans on the batch,
-the order or the cache.
-"""
+"""The engine check passes real vLLM, and finds one that leans on batch, order or cache."""
 
 import dataclasses
 import json
@@ -19,16 +17,16 @@ from pipeline.settings.schema import ModelSpec
 
 
 @pytest.fixture(scope="module")
-def asked(tiny_model: ModelSpec, tiny_model_folder: Path) -> list[Request]:
+def requests(tiny_model: ModelSpec, tiny_model_folder: Path) -> list[Request]:
     return check.requests(tiny_model, tiny_model_folder)
 
 
 @pytest.fixture(scope="module")
-def few(asked: list[Request]) -> list[Request]:
+def few(requests: list[Request]) -> list[Request]:
     """Four label requests and two short text ones."""
-    texts = [request for request in asked if not request.label_token_ids][:2]
+    texts = [request for request in requests if not request.label_token_ids][:2]
     short = dataclasses.replace(texts[0].sampling, max_tokens=3)
-    return asked[:4] + [dataclasses.replace(request, sampling=short) for request in texts]
+    return requests[:4] + [dataclasses.replace(request, sampling=short) for request in texts]
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +35,19 @@ def rows(tiny_engine: VllmEngine, few: list[Request]) -> list[check.EngineRow]:
 
 
 class Leaning:
-    """Real vLLM whose outputs change where `when` says so, given the place of the request in its
+    """Real vLLM whose outputs change where `when` says so, given the index of the request in its
     group, the group's size and the output.
     """
 
     def __init__(self, engine: VllmEngine, when: Callable[[int, int, Output], bool]) -> None:
         self.engine, self.when = engine, when
 
-    def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
-        group = list(requests)
-        place = {request.position: i for i, request in enumerate(group)}
-        for output in self.engine.generate(iter(group)):
-            yield (
-                self.changed(output)
-                if self.when(place[output.position], len(group), output)
-                else output
-            )
+    def generate(self, group: Iterator[Request]) -> Iterator[Output]:
+        requests = list(group)
+        index = {request.position: i for i, request in enumerate(requests)}
+        for output in self.engine.generate(iter(requests)):
+            leans = self.when(index[output.position], len(requests), output)
+            yield self.changed(output) if leans else output
 
     def reset_prefix_cache(self) -> None:
         self.engine.reset_prefix_cache()
@@ -70,13 +65,15 @@ def differing(rows: Iterator[check.EngineRow]) -> set[str]:
 
 
 def test_requests_are_the_sweeps_own_with_one_date_each(
-    asked: list[Request], tiny_model: ModelSpec, tiny_model_folder: Path
+    requests: list[Request], tiny_model_folder: Path
 ) -> None:
-    tokenizer = check.PromptBuilder(tiny_model, tiny_model_folder).tokenizer
-    texts = [tokenizer.decode(request.token_ids) for request in asked]
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
+    texts = [tokenizer.decode(request.token_ids) for request in requests]
     assert all(sum(text.count(str(date)) for date in check.DATES) == 1 for text in texts)
-    assert len(set(texts)) == len(asked) == len({request.position for request in asked})
-    assert [tokenizer.convert_ids_to_tokens(i) for i in asked[0].label_token_ids] == [
+    assert len(set(texts)) == len(requests) == len({request.position for request in requests})
+    assert [tokenizer.convert_ids_to_tokens(i) for i in requests[0].label_token_ids] == [
         "ĠA",
         "ĠB",
         "ĠC",
@@ -84,8 +81,8 @@ def test_requests_are_the_sweeps_own_with_one_date_each(
     ]
 
 
-def test_both_kinds_of_request_are_there(asked: list[Request]) -> None:
-    assert {bool(request.label_token_ids) for request in asked} == {True, False}
+def test_both_kinds_of_request_are_there(requests: list[Request]) -> None:
+    assert {bool(request.label_token_ids) for request in requests} == {True, False}
 
 
 def test_vllm_is_bitwise_equal_under_every_schedule(rows: list[check.EngineRow]) -> None:
@@ -105,17 +102,17 @@ def test_cold_schedules_are_cold_and_cached_ones_come_from_the_cache(
     ("when", "expected"),
     [
         pytest.param(
-            lambda place, size, output: size > 1,
+            lambda index, size, output: size > 1,
             {"all together", "all together, reversed", "all together, cached"},
             id="batch",
         ),
         pytest.param(
-            lambda place, size, output: size > 1 and place < 2 and not output.label_logprobs,
+            lambda index, size, output: size > 1 and index < 2 and not output.label_logprobs,
             {"all together, reversed"},
             id="order",
         ),
         pytest.param(
-            lambda place, size, output: (
+            lambda index, size, output: (
                 output.num_cached_tokens >= 32 and bool(output.label_logprobs)
             ),
             {"all together, cached", "one at a time, cached"},
@@ -165,18 +162,20 @@ def test_the_conclusion_says_so_when_the_cache_was_never_tried() -> None:
     assert "never hit" not in said(row())
 
 
-def test_a_log_probability_that_is_no_finite_number_has_no_difference(asked: list[Request]) -> None:
+def test_a_log_probability_that_is_no_finite_number_has_no_difference(
+    requests: list[Request],
+) -> None:
     class Infinite:
         def __init__(self) -> None:
             self.calls = 0
 
-        def generate(self, requests: Iterator[Request]) -> Iterator[Output]:
+        def generate(self, group: Iterator[Request]) -> Iterator[Output]:
             self.calls += 1
-            for request in requests:
+            for request in group:
                 yield Output(
                     position=request.position,
                     text="",
-                    label_logprobs=[-1.0, float("-inf") if self.calls > len(asked) else -2.0]
+                    label_logprobs=[-1.0, float("-inf") if self.calls > len(requests) else -2.0]
                     if request.label_token_ids
                     else [],
                     finish_reason="length",
@@ -188,9 +187,9 @@ def test_a_log_probability_that_is_no_finite_number_has_no_difference(asked: lis
         def reset_prefix_cache(self) -> None:
             pass
 
-    found = next(check.check(Infinite(), asked))
-    assert (found.equal, found.max_abs_difference) == (False, None)
-    json.dumps(dataclasses.asdict(found), allow_nan=False)
+    row = next(check.check(Infinite(), requests))
+    assert (row.equal, row.max_abs_difference) == (False, None)
+    json.dumps(dataclasses.asdict(row), allow_nan=False)
 
 
 @pytest.fixture
@@ -229,15 +228,11 @@ def test_the_command_asks_the_engine_of_a_model_file(
     monkeypatch.setattr(sys, "argv", options)
     with pytest.raises(SystemExit) as ended:
         command.main()
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert (ended.value.code, found["all_equal"], found["model"], found["ops"]) == (
-        0,
-        True,
-        "tiny",
-        None,
-    )
-    assert found["versions"]["vllm"]
-    assert found["settings"]["max_num_seqs"] == 16
+    written = json.loads((tmp_path / "found.json").read_text())
+    assert ended.value.code == 0
+    assert (written["all_equal"], written["model"], written["ops"]) == (True, "tiny", None)
+    assert written["versions"]["vllm"]
+    assert written["settings"]["max_num_seqs"] == 16
     printed = capfd.readouterr()
     assert "all together, reversed" in printed.out
     assert "chatter" not in printed.out
