@@ -14,9 +14,10 @@ from kernels_check import engine as engine_check, ops as ops_check, verdict
 from pipeline import settings
 from pipeline.core.errors import ConfigError, EngineError, PipelineError
 from pipeline.core.quiet import output_to
+from pipeline.core.records import Device
 from pipeline.data import checkpoints
 from pipeline.engines import processor
-from pipeline.settings import Device, ModelSpec
+from pipeline.settings import ModelSpec
 from pipeline.store import EngineFacts
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

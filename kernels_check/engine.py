@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from pipeline import tasks
-from pipeline.core.records import Item, Output, Request, Sampling, Variant
+from pipeline.core.records import Device, Item, Output, Request, Sampling, Variant
 from pipeline.engines import VllmEngine, resolve
 from pipeline.prompts import PromptBuilder
 from pipeline.prompts.variants import variants
-from pipeline.settings import CalendarSpec, ConditionsSpec, Device, EngineSpec, ModelSpec
+from pipeline.settings import CalendarSpec, ConditionsSpec, EngineSpec, ModelSpec
 
 DATES = (datetime.date(2024, 1, 1), datetime.date(2024, 5, 17), datetime.date(2024, 10, 30))
 MAX_TOKENS = 16
