@@ -5,7 +5,7 @@ every fault listed at once. Nothing heavy is imported here, so that a misspelt k
 a second.
 """
 
-from pipeline.settings.faults import Faults as Faults, checked as checked
+from pipeline.settings.faults import checked as checked
 from pipeline.settings.files import (
     configs_folder as configs_folder,
     model_names as model_names,
@@ -14,11 +14,7 @@ from pipeline.settings.files import (
     sweep_names as sweep_names,
     unknown_model as unknown_model,
 )
-from pipeline.settings.load import (
-    load_model as load_model,
-    load_sweep as load_sweep,
-    model_file as model_file,
-)
+from pipeline.settings.load import load_sweep as load_sweep, model_file as model_file
 from pipeline.settings.overrides import Overrides as Overrides, override as override
 from pipeline.settings.schema import (
     CalendarSpec as CalendarSpec,

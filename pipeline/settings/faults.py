@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -74,8 +74,7 @@ def checked(kind: type[Valid], raw: dict[str, Any], origin: str) -> Valid:
     faults = Faults()
     spec = validate(kind, raw, Path(origin), faults)
     faults.raise_if_any()
-    assert spec is not None  # noqa: S101
-    return spec
+    return cast(Valid, spec)
 
 
 def _explain(kind: type[Spec], fault: dict[str, Any]) -> str:

@@ -38,17 +38,6 @@ def load_sweep(name: str) -> SweepSpec:
     return spec.model_copy(update={"data_root": str((path.parent / spec.data_root).resolve())})
 
 
-def load_model(path: Path, faults: Faults) -> ModelSpec | None:
-    """The model file at `path`, or None after adding its faults to `faults`."""
-    raw = _read(path, faults)
-    spec = validate(ModelSpec, raw, path, faults)
-    _check_weights(raw.get("weights"), path, faults)
-    if spec is None or spec.weights.path is None:
-        return spec
-    folder = str((path.parent / spec.weights.path).resolve())
-    return spec.model_copy(update={"weights": spec.weights.model_copy(update={"path": folder})})
-
-
 def model_file(path: Path) -> ModelSpec:
     """The model file at `path`.
 
@@ -56,9 +45,19 @@ def model_file(path: Path) -> ModelSpec:
         ConfigError: lists every fault of the file.
     """
     faults = Faults()
-    spec = load_model(path, faults)
+    spec = _model(path, faults)
     faults.raise_if_any()
     return cast(ModelSpec, spec)
+
+
+def _model(path: Path, faults: Faults) -> ModelSpec | None:
+    raw = _read(path, faults)
+    spec = validate(ModelSpec, raw, path, faults)
+    _check_weights(raw.get("weights"), path, faults)
+    if spec is None or spec.weights.path is None:
+        return spec
+    folder = str((path.parent / spec.weights.path).resolve())
+    return spec.model_copy(update={"weights": spec.weights.model_copy(update={"path": folder})})
 
 
 def _read(path: Path, faults: Faults) -> dict[str, Any]:
@@ -97,7 +96,7 @@ def _model_entries(raw: dict[str, Any], path: Path, faults: Faults) -> list[str]
 def _find_model(entry: str, sweep: Path, faults: Faults) -> ModelSpec | None:
     path = model_path(entry, sweep.parent)
     if path.is_file():
-        return load_model(path, faults)
+        return _model(path, faults)
     faults.add(sweep, "models", unknown_model(entry))
     return None
 

