@@ -1,6 +1,6 @@
 """How much does the score change with each hidden detail, the date among them?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from pipeline.analyses._evidence import Evidence
 from pipeline.analyses._outcomes import AXES, SERIES, Outcomes
 from pipeline.analyses._spread import SPREAD, chance_columns, mean_score, spread
 from pipeline.analyses._stats import chance_deltas, percent
+from pipeline.prompts.condition import Condition
 
 SEED = 0
 NUM_DRAWS = 200
@@ -17,9 +18,6 @@ NUM_DRAWS = 200
 
 HELD_ANY_FORMAT = "dated"
 """How `held` begins where the date format is what varies."""
-
-_IN_NAMES = {"option_order": "order"}
-"""Axes whose name in a condition is not that of their column."""
 
 SCHEMA = pl.Schema(
     SERIES
@@ -76,7 +74,7 @@ def _row(outcomes: Outcomes, axis: str, group: pl.DataFrame) -> dict[str, Any]:
     return {
         **outcomes.series,
         "axis": axis,
-        "held": _held(conditions[0], axis),
+        "held": _held(group.row(0, named=True), axis),
         "num_dates": 0 if axis == "date" else max(one["date"].count() for one in by_value),
         **spread(names, scores, higher_is_better=higher_is_better),
         **(_chance(outcomes, group) if has_chance else {}),
@@ -84,13 +82,13 @@ def _row(outcomes: Outcomes, axis: str, group: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _held(condition: str, axis: str) -> str:
-    """The condition's name without what it says of the axis."""
-    first, *others = condition.split(";")
+def _held(row: Mapping[str, Any], axis: str) -> str:
+    """The name of the row's condition without what it says of the axis."""
+    values = {name: row[name] for name in AXES if name != axis and row[name]}
+    values["order"] = values.pop("option_order", 0)
     if axis == "date_format":
-        first = HELD_ANY_FORMAT
-    varied = f"{_IN_NAMES.get(axis, axis)}="
-    return ";".join([first, *(part for part in others if not part.startswith(varied))])
+        values["date_format"] = HELD_ANY_FORMAT
+    return Condition(**values).name
 
 
 def _chance(outcomes: Outcomes, group: pl.DataFrame) -> dict[str, float]:
