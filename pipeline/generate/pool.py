@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pipeline import cluster
 from pipeline.cluster import Layout, Resources
@@ -133,7 +133,7 @@ class ReplicaPool:
         reporter: Reporter,
         resources: Resources,
     ) -> None:
-        """Start as many replicas as there is room for in `resources`."""
+        """Nothing is started yet, and nothing outlives the pool's context."""
         self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
         self.room = resources
         self.fingerprint = run.manifest()["fingerprint"]
@@ -141,7 +141,14 @@ class ReplicaPool:
         self.queues = {job: queue.remote(job.missing) for job in jobs}
         self.workers: dict[Worker, Starting | Running] = {}
         self.numbers = itertools.count()
-        self._deal()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # An error leaves replicas, and Ray may outlive this stage.
+        for worker in [*self.workers]:
+            self._dismiss(worker)
 
     def of(self, job: Job) -> list[Worker]:
         """The replicas of a job."""
@@ -170,19 +177,14 @@ class ReplicaPool:
                 continue
             if worker.job.done == worker.job.total:
                 self._dismiss(worker)  # the others were faster
-                self._deal()
+                self.deal()
             elif time.monotonic() - state.begun > START_TIMEOUT_S:
                 raise EngineError(
                     f"an engine did not start within {duration(START_TIMEOUT_S)}\n"
                     f"{self._end_of_log(worker)}"
                 )
 
-    def end(self) -> None:
-        """End the replicas that an error has left, as Ray may outlive this stage."""
-        for worker in [*self.workers]:
-            self._dismiss(worker)
-
-    def _deal(self) -> None:
+    def deal(self) -> None:
         """Start replicas until there is no room or no work for another."""
         import ray
 
@@ -235,7 +237,7 @@ class ReplicaPool:
                 job.tallies[worker.number] = ray.get(next(state.awaited))
         except StopIteration:
             self._dismiss(worker)
-            self._deal()
+            self.deal()
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
             if isinstance(cause, PipelineError):
@@ -271,7 +273,7 @@ class ReplicaPool:
                 f"{self._end_of_log(worker)}"
             )
         self.reporter.say(f"{died}; its unfinished shards ({len(unfinished)}) go back to the queue")
-        self._deal()
+        self.deal()
 
     def _end_of_log(self, worker: Worker) -> str:
         log = log_path(self.run, worker.job.model, worker.index)

@@ -50,11 +50,8 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
         for group in [on_gpu, *([job] for job in jobs if job not in on_gpu)]:
             if group:
                 _tell_kept(group, reporter)
-                pool = ReplicaPool(run, spec, group, reporter, resources)
-                try:
+                with ReplicaPool(run, spec, group, reporter, resources) as pool:
                     _work_through(pool)
-                finally:
-                    pool.end()
 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
@@ -79,6 +76,7 @@ def _tell_kept(jobs: Sequence[Job], reporter: Reporter) -> None:
 def _work_through(pool: ReplicaPool) -> None:
     """Listen to the replicas of a pool, and say how far they are, until none is left."""
     jobs, reporter = pool.jobs, pool.reporter
+    pool.deal()
     names = ", ".join(dict.fromkeys(w.job.model.name for w in pool.workers))
     engines_ = f"{len(pool.workers)} engine{'s' * (len(pool.workers) > 1)}"
     with reporter.waiting(f"starting {engines_} for {names} (logs: {pool.run.logs})"):
