@@ -54,13 +54,10 @@ class Launcher:
         variables: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> None:
-        """What to start, with which `variables` beside the usual ones of the environment.
+        """Start `confined`, the package that runs inside, wrapped in `bwrap` where that is a layer.
 
-        Args:
-            confined: folder of the package that runs inside.
-            bwrap: bubblewrap's command.
-            variables: environment variables.
-            folder: where programs without a root of their own get theirs; None for the system's.
+        It gets `variables` beside the usual ones of the environment, and a private folder in
+        `folder`, or the system's, where it has no root of its own.
         """
         self._confined, self._folder = confined, folder
         self._bwrap, self._variables = bwrap, dict(variables or {})
@@ -81,24 +78,19 @@ class Launcher:
     ) -> Iterator[None]:
         """While inside, a tester runs or has run; `records` is closed on this side.
 
-        Args:
-            layers: how it and its program are confined.
-            limits: what the program may use.
-            program: descriptor of the program's text.
-            tests: descriptor of the tests and the nonce.
-            records: where it says what became of the program.
+        `program` and `tests` are descriptors of texts, the latter with the nonce; what becomes of
+        the program is written to `records`.
         """
         with contextlib.ExitStack() as stack:
             with records:
-                if "namespaces" in layers:
-                    fds = [program, tests, records.fileno()]
-                    try:
+                fds = [program, tests, records.fileno()]
+                try:
+                    if "namespaces" in layers:
                         self.fork_server.start(f"{','.join(layers)} {limits}", fds)
-                    except ForkServerError as error:
-                        records.send(str(error).encode())
-                else:
-                    fresh = self._fresh_tester(layers, limits, program, tests, records.fileno())
-                    stack.enter_context(fresh)
+                    else:
+                        stack.enter_context(self._fresh_tester(layers, limits, *fds))
+                except (ForkServerError, OSError) as error:
+                    records.send(str(error).encode())
             yield
 
     def _start_server(self) -> ForkServer:
@@ -112,21 +104,16 @@ class Launcher:
         with _private_folder(self._folder) as folder:
             is_wrapped = "bubblewrap" in layers
             command = self._python("once", ",".join((*layers, *user(layers))), str(limits))
-            try:
-                process = subprocess.Popen(
-                    [*(self.bubblewrap() if is_wrapped else []), *command, str(tests)],
-                    stdin=program,
-                    stdout=records,
-                    stderr=records,
-                    pass_fds=[tests],
-                    cwd=folder,
-                    env=self._environment(kernel.WORK if is_wrapped else str(folder)),
-                    start_new_session=True,
-                )
-            except OSError as error:
-                os.write(records, str(error).encode())
-                yield
-                return
+            process = subprocess.Popen(
+                [*(self.bubblewrap() if is_wrapped else []), *command, str(tests)],
+                stdin=program,
+                stdout=records,
+                stderr=records,
+                pass_fds=[tests],
+                cwd=folder,
+                env=self._environment(kernel.WORK if is_wrapped else str(folder)),
+                start_new_session=True,
+            )
             with process:
                 try:
                     yield

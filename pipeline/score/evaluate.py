@@ -42,7 +42,11 @@ class Scorer:
         Raises:
             ConfigError: a metric does not fit the task.
         """
-        return self._score(halving(_answer, self._with_items(outputs), _cannot_answer))
+
+        def give_up(rows: pl.DataFrame, error: Exception) -> pl.DataFrame:
+            return _without_answer(rows, describe(error))
+
+        return self._score(halving(_answer, self._with_items(outputs), give_up))
 
     def failed(self, outputs: pl.DataFrame, cause: str) -> pl.DataFrame:
         """Rows of `Score` for `outputs` that could not be scored."""
@@ -58,7 +62,7 @@ class Scorer:
             metric = metrics.get(name)
             if self.sandbox:
                 metric = metric.within(self.sandbox)
-            rows = halving(partial(_apply, metric), numbered, partial(_cannot_apply, metric))
+            rows = halving(partial(_apply, metric), numbered, partial(_give_up, metric))
             parts.append(rows.with_columns(metric=pl.lit(name), signature=pl.lit(signature)))
         version = pl.lit(_task(answered).extraction_version, pl.Int64)
         columns = tables.schema(Score).names()
@@ -114,10 +118,6 @@ def _without_answer(rows: pl.DataFrame, cause: str) -> pl.DataFrame:
     return rows.with_columns(answer=pl.lit(""), rule=pl.lit(""), cause=pl.lit(cause))
 
 
-def _cannot_answer(rows: pl.DataFrame, error: Exception) -> pl.DataFrame:
-    return _without_answer(rows, describe(error))
-
-
 def _apply(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
     """Columns of `Score` but for those that are the same in all rows."""
     is_good = pl.col("cause") == ""
@@ -130,5 +130,5 @@ def _apply(metric: metrics.Metric, answered: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*tables.OUTPUT_KEY, "status", "answer", "rule", "detail", "stats")
 
 
-def _cannot_apply(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:
+def _give_up(metric: metrics.Metric, answered: pl.DataFrame, error: Exception) -> pl.DataFrame:
     return _apply(metric, answered.with_columns(cause=pl.lit(describe(error))))

@@ -15,7 +15,7 @@ from statistics import median
 
 import pytest
 
-from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.confined import landlock
 from pipeline.sandbox.launch import Limits
 from pipeline.sandbox.run import GRACE_S, Sandbox
 from pipeline.sandbox.verdict import ExecutionResult
@@ -41,7 +41,7 @@ def is_bomb(attack: Attack) -> bool:
 
 def words(layers: Layers) -> set[str]:
     """Words that `Attack.needs` knows, for what the layers put up here."""
-    is_scoped = "landlock" in layers and kernel.landlock_version() >= 6
+    is_scoped = "landlock" in layers and landlock.version() >= 6
     has_sysctl = "namespaces" in layers and not os.statvfs("/proc/sys").f_flag & os.ST_RDONLY
     return {*layers, *(["landlock 6"] if is_scoped else []), *(["sysctl"] if has_sysctl else [])}
 

@@ -38,17 +38,21 @@ def test_what_the_sandbox_cannot_start_is_broken_not_failed(layers: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("layers", "wall"), [(("landlock",), "def restrict_files"), (("namespaces",), "def enter_work")]
+    ("layers", "module", "wall"),
+    [
+        (("landlock",), "landlock.py", "def restrict_files"),
+        (("namespaces",), "kernel.py", "def enter_work"),
+    ],
 )
 def test_a_layer_that_cannot_be_set_up_is_broken_not_weaker(
-    layers: tuple[str, ...], wall: str, tmp_path: Path
+    layers: tuple[str, ...], module: str, wall: str, tmp_path: Path
 ) -> None:
     confined = tmp_path / "pipeline/sandbox/confined"
     shutil.copytree(CONFINED, confined)
     (tmp_path / "pipeline/__init__.py").touch()
-    kernel = confined / "kernel.py"
+    path = confined / module
     broken = f"{wall}(*_): raise OSError('no such wall')\ndef unused"
-    kernel.write_text(kernel.read_text().replace(wall, broken))
+    path.write_text(path.read_text().replace(wall, broken))
     launcher = Launcher(confined=confined)
     result = run_with(layers, "x = 1", launcher=launcher)
     assert (result.status, result.limit) == ("broken", "")

@@ -124,7 +124,7 @@ def test_a_program_holds_its_pipes_and_nothing_of_the_caller(run: Run) -> None:
     assert result.detail == ""
 
 
-def test_a_program_that_closes_its_pipes_and_lives_on_is_told(run: Run) -> None:
+def test_a_program_that_closes_its_pipes_and_lives_on_fails(run: Run) -> None:
     result = run("import os, time\nos.closerange(3, 256)\ntime.sleep(60)")
     assert (result.status, result.detail, result.was_disturbed) == (
         "failed",

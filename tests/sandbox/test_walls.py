@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.sandbox.confined import kernel
+from pipeline.sandbox.confined import kernel, landlock
 from pipeline.sandbox.launch import Launcher
 from pipeline.sandbox.offers import strongest
 from pipeline.sandbox.run import UnitTests
@@ -78,7 +78,7 @@ def test_files_outside_the_folder_cannot_be_written(tmp_path: Path) -> None:
 
 @needs("landlock")
 def test_processes_of_others_cannot_be_signalled() -> None:
-    if kernel.landlock_version() < 6:
+    if landlock.version() < 6:
         pytest.skip("this kernel's Landlock keeps no signals in")
     assert (
         "PermissionError" in run_with(("landlock",), f"import os; os.kill({os.getpid()}, 0)").detail
@@ -224,7 +224,7 @@ def test_links_out_of_the_folder_are_not_followed_when_it_is_deleted(
 def test_another_system_is_asked_for_nothing_of_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     for ask in (
-        kernel.landlock_version,
+        landlock.version,
         kernel.enter_root,
         lambda: kernel.enter_namespaces(kernel.CLONE_NEWUSER, -1),
     ):

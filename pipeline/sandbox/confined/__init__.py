@@ -17,7 +17,8 @@ Four kinds of process, each the child of the one before:
 * the program (`program.py`), the only process that executes foreign code. It holds nothing but two
   pipes to its tester, over which plain data (`plain.py`) and the names of functions travel.
 
-`kernel.py` holds what they ask of Linux. Records are lines of a nonce, a kind and a detail:
+`kernel.py` and `landlock.py` hold what they ask of Linux. Records are lines of a nonce, a kind and
+a detail:
 
 * started: the program is confined and begins;
 * passed, failed: the tests ran to their end, or something raised;

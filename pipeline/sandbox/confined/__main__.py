@@ -1,14 +1,10 @@
 """Starts a fork server or one tester; see `pipeline/sandbox/confined/__init__.py`."""
 
-# ruff: noqa: PTH100, PTH120
-
 import os
 import socket
 import sys
 
-sys.path.insert(
-    0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-)
+sys.path.insert(0, os.path.normpath(os.path.abspath(__file__) + "/.." * 4))
 
 from pipeline.sandbox.confined import kernel, server
 from pipeline.sandbox.confined.tester import Request, be_tester

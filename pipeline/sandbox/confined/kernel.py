@@ -1,12 +1,9 @@
-"""What the confined processes ask of Linux, through the C library: namespaces, a root of their own,
-Landlock, limits.
+"""What the confined processes ask of Linux: namespaces, a root of their own, limits.
 
-Everything but the limits does nothing, or raises OSError, on other systems.
+Everything but the limits does nothing, or raises OSError, on other systems. Start-up is paid by
+every program where there is no fork server, so pathlib, typing and dataclasses, which would double
+it, stay out of this package.
 """
-
-# Start-up is paid by every program where there is no fork server, so pathlib, typing and
-# dataclasses, which would double it, stay out. ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH116,
-# PTH120, PTH123, PTH211
 
 import contextlib
 import ctypes
@@ -17,7 +14,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 
 WORK = "/program"
@@ -55,6 +52,7 @@ CLONE_NEWIPC = 0x8000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+ALL_NAMESPACES = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 2, 4, 0x1000, 0x4000, 0x40000, 2
 MOUNT_SETATTR = 442
 AT_FDCWD = -100
@@ -64,12 +62,6 @@ MOUNT_ATTR_NOSUID = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 KEYCTL = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine) if sys.maxsize >> 32 else None
 KEYCTL_JOIN_SESSION_KEYRING = 1
-
-# Numbers of <linux/landlock.h>. https://docs.kernel.org/userspace-api/landlock.html
-LANDLOCK_CREATE, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT = 444, 445, 446
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-NUM_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Rights on files by Landlock version; 16 from version 5 on."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -122,9 +114,8 @@ def enter_namespaces(kinds: int, proc: int) -> None:
     """
     uid, gid = os.getuid(), os.getgid()
     if kinds & CLONE_NEWIPC:
-        _unshare(
-            CLONE_NEWUSER | CLONE_NEWIPC, proc, f"0 {uid} 1", f"0 {gid} 1"
-        )  # root alone may write the limits of an IPC namespace
+        # Root alone may write the limits of an IPC namespace.
+        _unshare(CLONE_NEWUSER | CLONE_NEWIPC, proc, f"0 {uid} 1", f"0 {gid} 1")
         _forbid_ipc(proc)
         _unshare(kinds & ~CLONE_NEWIPC, proc, f"{uid} 0 1", f"{gid} 0 1")
     else:
@@ -138,8 +129,9 @@ def _unshare(kinds: int, proc: int, uid_map: str, gid_map: str) -> None:
 
 
 def _forbid_ipc(proc: int) -> None:
-    """Allow no System V shared memory, queues or semaphores here, which no limit of a process
-    counts, unless /proc/sys is read-only.
+    """Allow no System V shared memory, queues or semaphores, which no limit of a process counts.
+
+    Nothing where /proc/sys is read-only.
     """
     for name, text in {"shmall": "0", "msgmni": "0", "sem": "0 0 0 0"}.items():
         with contextlib.suppress(OSError):
@@ -147,8 +139,9 @@ def _forbid_ipc(proc: int) -> None:
 
 
 def forbid_namespaces(proc: int) -> None:
-    """Let nobody in this user namespace make another one, whose owner would reach more of the
-    kernel, unless /proc/sys is read-only.
+    """Let nobody in this user namespace make another, whose owner would reach more of the kernel.
+
+    Nothing where /proc/sys is read-only.
     """
     with contextlib.suppress(OSError):
         _write(proc, "sys/user/max_user_namespaces", "0")
@@ -163,18 +156,15 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def enter_root() -> None:
-    """Change to a read-only root that shows `readable()` and an empty `WORK`, and nothing else: no
-    /proc, no sockets, no /tmp.
+    """Change to a read-only root that shows `readable()` and an empty `WORK`, and nothing else.
 
-    Needs a mount namespace of our own and Linux 5.12, which first could make a whole tree
-    read-only.
+    No /proc, no sockets, no /tmp. Needs a mount namespace of our own and Linux 5.12, which first
+    could make a whole tree read-only.
     """
     base = "/proc"  # a folder that every system has and that holds nothing we show
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     call("mount", b"tmpfs", base.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755,size=1m")
-    for path in sorted(
-        {os.path.realpath(path) for path in readable()}
-    ):  # parents before what is beneath them
+    for path in sorted(map(os.path.realpath, readable())):  # parents before what is beneath them
         _show(path, base)
     for path in readable():
         if not os.path.lexists(base + path):  # a link such as /lib
@@ -182,15 +172,8 @@ def enter_root() -> None:
             os.symlink(os.path.realpath(path), base + path)
     os.mkdir(base + WORK)
     attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, 0, 0, 0)
-    call(
-        "syscall",
-        MOUNT_SETATTR,
-        AT_FDCWD,
-        base.encode(),
-        AT_RECURSIVE,
-        attributes,
-        ctypes.c_size_t(len(attributes)),
-    )
+    size = ctypes.c_size_t(len(attributes))
+    call("syscall", MOUNT_SETATTR, AT_FDCWD, base.encode(), AT_RECURSIVE, attributes, size)
     os.chdir(base)
     call("pivot_root", b".", b".")
     call("umount2", b".", MNT_DETACH)
@@ -204,7 +187,7 @@ def readable() -> Iterator[str]:
 
 
 def _show(path: str, base: str) -> None:
-    """Make `path`, which is no link, appear beneath `base`, unless a folder shown before holds it."""
+    """Make `path`, which is no link, appear beneath `base`, unless it does already."""
     target = base + path
     if os.path.exists(target):
         return
@@ -218,14 +201,8 @@ def _show(path: str, base: str) -> None:
 
 def enter_work() -> None:
     """Change to `WORK`, now an empty folder in memory of bounded size."""
-    call(
-        "mount",
-        b"tmpfs",
-        WORK.encode(),
-        b"tmpfs",
-        MS_NOSUID | MS_NODEV,
-        b"mode=700,size=%dm,nr_inodes=%d" % (DISK_MIB, NUM_FILES),
-    )
+    options = b"mode=700,size=%dm,nr_inodes=%d" % (DISK_MIB, NUM_FILES)
+    call("mount", b"tmpfs", WORK.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
     os.chdir(WORK)
 
 
@@ -273,8 +250,9 @@ def anyone_may_read_python() -> bool:
 
 
 def give_up_privileges() -> None:
-    """Gain none by executing a file, and clear all capability sets: a namespace's owner has every
-    one in it, and root has them anyway.
+    """Gain none by executing a file, and clear all capability sets.
+
+    A namespace's owner has every one in it, and root has them anyway.
     """
     if sys.platform == "linux":
         prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -298,51 +276,6 @@ def limit(kind: int, most: int) -> None:
     _, present = resource.getrlimit(kind)
     ceiling = sys.maxsize if present == resource.RLIM_INFINITY else present
     resource.setrlimit(kind, (min(most, ceiling), min(most, ceiling)))
-
-
-# Landlock
-
-
-def landlock_version() -> int:
-    """The kernel's Landlock version, from 1.
-
-    Raises:
-        OSError: it has none, or it is switched off.
-    """
-    return call("syscall", LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-
-
-def restrict_files(paths: Iterable[str]) -> None:
-    """Allow writing in the working folder only, reading there and beneath `paths`.
-
-    No TCP, no signals to processes outside.
-    """
-    version = landlock_version()
-    everything = (1 << NUM_FS_RIGHTS.get(version, 16)) - 1
-    tcp, scopes = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = call(
-        "syscall",
-        LANDLOCK_CREATE,
-        struct.pack("=QQQ", everything, tcp, scopes)[:size],
-        ctypes.c_size_t(size),
-        0,
-    )
-    _allow(ruleset, ".", everything)
-    for path in paths:
-        _allow(
-            ruleset, path, (EXECUTE | READ_FILE | READ_DIR) if os.path.isdir(path) else READ_FILE
-        )
-    _allow(ruleset, os.devnull, READ_FILE | WRITE_FILE)
-    call("syscall", LANDLOCK_RESTRICT, ruleset, 0)
-    os.close(ruleset)
-
-
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    """Add to the `ruleset` what may be done beneath `path`."""
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    call("syscall", LANDLOCK_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
-    os.close(fd)
 
 
 # Processes
@@ -371,9 +304,8 @@ def kill_children(listed: int) -> None:
     """
     with contextlib.suppress(ChildProcessError):
         while True:
-            for pid in os.pread(
-                listed, 1 << 20, 0
-            ).split():  # all of them before waiting for one, or the others go on forking
+            # All of them before waiting for one, or the others go on forking.
+            for pid in os.pread(listed, 1 << 20, 0).split():
                 os.kill(int(pid), signal.SIGKILL)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

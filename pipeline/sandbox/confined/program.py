@@ -3,7 +3,7 @@
 Nothing in it is secret; its only descriptors are two pipes.
 """
 
-# ruff: noqa: S102 - executing code is the purpose; pathlib would cost every start-up
+# ruff: noqa: S102 - executing code is the purpose
 
 import builtins
 import contextlib
@@ -21,13 +21,20 @@ from pipeline.sandbox.confined import kernel, plain
 
 MAX_DETAIL = 300
 _MAX_FDS = 4096
-"""Descriptors are this many at most: each got the lowest number free in an interpreter that had just
-started. The system's own limit may be a thousand million, and some systems close one by one."""
+"""Descriptors are this many at most: each got the lowest free number in a fresh interpreter.
+
+The system's own limit may be a thousand million, and some systems close one by one.
+"""
 
 
 def be_program(source: int, requests: int, replies: int, confine: Callable[[], None]) -> None:
-    """Put up the last walls with `confine`, execute the text of descriptor `source`, and answer the
-    tester's `requests` ever after.
+    """Put up the last walls, execute the program, and answer the tester ever after.
+
+    Args:
+        source: descriptor of the program's text.
+        requests: pipe from the tester.
+        replies: pipe to the tester.
+        confine: puts up the walls.
     """
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()  # a signal to its own process group is for nobody else
@@ -97,9 +104,7 @@ class _Module:
         return {"ended": True}
 
     def answer(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The result of calling the program's function `name`, and its positional arguments where
-        it changed them.
-        """
+        """The result of the program's function `name`, and its positional arguments if changed."""
         if name not in vars(self._module):
             raise NameError(f"name {name!r} is not defined")
         given = [plain.decode(v) for v in args]
@@ -128,17 +133,14 @@ def _opaque(value: Any) -> Any:
 
 
 def _outcome(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `work` returns, or what it raised: the name of the nearest built-in exception and a
-    description.
-    """
+    """What `work` returns, or the nearest built-in exception to what it raised, described."""
     try:
         return work()
     except BaseException as error:
-        with contextlib.suppress(
-            BaseException
-        ):  # what the program still holds may have filled the memory
+        # What the program still holds may have filled the memory.
+        with contextlib.suppress(BaseException):
             error.__traceback__ = error.__context__ = error.__cause__ = None
-        return {"error": _builtin_name(error), "told": describe(error)[:MAX_DETAIL]}
+        return {"error": _builtin_name(error), "description": describe(error)[:MAX_DETAIL]}
 
 
 def _builtin_name(error: BaseException) -> str:

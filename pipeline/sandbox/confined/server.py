@@ -1,5 +1,4 @@
-"""The fork server: an interpreter that has started and stands behind a root of its own, from which
-testers are forked.
+"""The fork server: a started interpreter behind a root of its own, which forks off testers.
 
 It executes nothing of anyone's and reads no request, so there is nothing in it that one program
 could leave to the next.
@@ -16,9 +15,8 @@ from pipeline.sandbox.confined.program import describe
 from pipeline.sandbox.confined.tester import Request, be_tester, play
 
 PRELOADED = (
-    "bisect collections copy datetime decimal fractions functools hashlib heapq itertools "
-    "json math operator random re statistics "
-    "string time typing"
+    "bisect collections copy datetime decimal fractions functools hashlib heapq itertools json "
+    "math operator random re statistics string time typing"
 )
 """What programs often import. They still import it themselves, and `random` seeds itself anew in
 each process."""
@@ -83,7 +81,6 @@ def enter() -> int:
     kernel.enter_root()
     if can_change:
         kernel.become_nobody()
-        kernel.prctl(
-            kernel.PR_SET_DUMPABLE, 1
-        )  # or it could not name the users of the namespaces of its children
+        # Or it could not name the users of the namespaces of its children.
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     return proc

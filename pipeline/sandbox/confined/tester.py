@@ -1,8 +1,6 @@
-"""The tester: confines one program, executes the tests but never the program, and writes the
-records.
-"""
+"""The tester: confines one program, executes the tests, never the program, and writes records."""
 
-# ruff: noqa: S102, PTH123 - executing the tests is the purpose; pathlib would cost every start-up
+# ruff: noqa: S102 - executing the tests is the purpose
 
 import builtins
 import contextlib
@@ -14,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pipeline.sandbox.confined import kernel, plain
+from pipeline.sandbox.confined import kernel, landlock, plain
 from pipeline.sandbox.confined.program import be_program, describe
 
 GRACE_S = 2
@@ -71,13 +69,10 @@ class BrokenError(Exception):
 
 
 def be_tester(request: Request, proc: int = -1) -> None:
-    """Run the program and its tests, write the records, and see to it that nothing of the program
-    remains.
-    """
+    """Run the program and its tests, write the records, and leave nothing of the program."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.alarm(
-        request.timeout_s + GRACE_S
-    )  # the caller keeps the deadline; this is for the case that the caller is gone
+    # The caller keeps the deadline; this is for the case that the caller is gone.
+    signal.alarm(request.timeout_s + GRACE_S)
     try:
         enter(request, proc)
         program = Program(request)
@@ -108,7 +103,7 @@ def examine(request: Request, program: "Program", tests: dict[str, Any]) -> bool
     except BrokenError as error:
         request.record("broken", error)
     except BaseException as error:
-        request.record("failed", getattr(error, "told", None) or describe(error))
+        request.record("failed", getattr(error, "description", None) or describe(error))
     else:
         request.record("passed")
     return True
@@ -126,14 +121,7 @@ def enter(request: Request, proc: int) -> None:
     """Put up all walls but the limits; a program started hereafter is behind them."""
     kernel.leave_keys()
     if "namespaces" in request.layers:
-        kinds = (
-            kernel.CLONE_NEWUSER
-            | kernel.CLONE_NEWPID
-            | kernel.CLONE_NEWNET
-            | kernel.CLONE_NEWIPC
-            | kernel.CLONE_NEWNS
-        )
-        kernel.enter_namespaces(kinds, proc)
+        kernel.enter_namespaces(kernel.ALL_NAMESPACES, proc)
         kernel.forbid_namespaces(proc)
         kernel.enter_work()
     else:
@@ -145,7 +133,7 @@ def enter(request: Request, proc: int) -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody looks into our memory, nor at our descriptors
     kernel.give_up_privileges()
     if "landlock" in request.layers:
-        kernel.restrict_files(["/"] if "namespaces" in request.layers else kernel.readable())
+        landlock.restrict_files(["/"] if "namespaces" in request.layers else kernel.readable())
 
 
 def confine(request: Request) -> None:
@@ -153,19 +141,12 @@ def confine(request: Request) -> None:
 
     Its tester may not be its fellow where it can see it.
     """
-    has_namespaces, is_user = "namespaces" in request.layers, os.getuid() != 0
-    if "landlock" in request.layers and not has_namespaces:
-        kernel.restrict_files(kernel.readable())
-    own_count = request.layers & {
-        "namespaces",
-        "bubblewrap",
-        "nobody",
-    }  # elsewhere it would count all processes of the user
-    kernel.set_limits(
-        request.cpu_limit_s,
-        request.memory_mib,
-        kernel.NUM_PROCESSES if own_count and is_user else None,
-    )
+    if "landlock" in request.layers and "namespaces" not in request.layers:
+        landlock.restrict_files(kernel.readable())
+    # Elsewhere it would count all processes of the user; and nothing counts those of root.
+    has_own_count = request.layers & {"namespaces", "bubblewrap", "nobody"} and os.getuid()
+    num_processes = kernel.NUM_PROCESSES if has_own_count else None
+    kernel.set_limits(request.cpu_limit_s, request.memory_mib, num_processes)
 
 
 class Program:
@@ -225,7 +206,7 @@ class Program:
         """
         message = json.loads(self._line())
         if "error" in message:
-            raise _raised(str(message["error"]), str(message["told"]))
+            raise _raised(str(message["error"]), str(message["description"]))
         return dict(message)
 
     def _line(self) -> bytes:
@@ -263,7 +244,7 @@ class Program:
         poll.register(self._request.records, select.POLLIN)
         while True:
             is_gone = self._is_gone()
-            ready = [found for found, _ in poll.poll(0 if is_gone else _LOOK_MS)]
+            ready = [fd for fd, _ in poll.poll(0 if is_gone else _LOOK_MS)]
             if self._request.records in ready or (is_gone and not ready):
                 raise Ended
             if ready:
@@ -292,11 +273,9 @@ class Program:
         elif not os.WIFSIGNALED(self._status):
             request.record("exited", os.WEXITSTATUS(self._status))
         elif os.WTERMSIG(self._status) == signal.SIGKILL and self._cpu_s > request.cpu_limit_s / 2:
-            request.record(
-                "cpu"
-                # the kernel kills at the limit by another clock, which counts ticks; nobody else kills
-                # so late
-            )
+            # The kernel kills at the limit by another clock, which counts ticks; nobody else kills
+            # so late.
+            request.record("cpu")
         else:
             request.record("killed", signal.Signals(os.WTERMSIG(self._status)).name)
 
@@ -329,9 +308,9 @@ def _refuse(value: Any) -> Any:
         raise TypeError(
             f"{value!r}, which the program returned, is no plain data and cannot be passed to it"
         )
+    kind = type(value).__name__
     raise BrokenError(
-        f"the tests pass an object of type {type(value).__name__}, which is no plain data, "
-        "to the program"
+        f"the tests pass an object of type {kind}, which is no plain data, to the program"
     )
 
 
@@ -344,11 +323,12 @@ def _become(argument: Any, left: Any) -> None:
         argument.update(left)
 
 
-def _raised(name: str, told: str) -> BaseException:
-    """An exception of the built-in type `name` that is described as `told`."""
-    found = getattr(builtins, name, None)
-    cls = found if isinstance(found, type) and issubclass(found, BaseException) else Exception
-    error: BaseException = cls.__new__(cls)
-    error.args = (told.partition(": ")[2],)
-    error.told = told  # type: ignore[attr-defined]
+def _raised(name: str, description: str) -> BaseException:
+    """An exception of the built-in type `name`, described as the program described it."""
+    kind = getattr(builtins, name, None)
+    is_error = isinstance(kind, type) and issubclass(kind, BaseException)
+    cls: type[BaseException] = kind if is_error else Exception  # type: ignore[assignment]
+    error = cls.__new__(cls)
+    error.args = (description.partition(": ")[2],)
+    error.description = description  # type: ignore[attr-defined]
     return error

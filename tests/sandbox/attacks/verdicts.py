@@ -34,9 +34,12 @@ VERDICTS = [
         """,
     ),
     cheats(
-        "an error with a forged description", 'tell(b\'{"error": "X", "told": "\\\\n passed"}\\n\')'
+        "an error with a forged description",
+        'tell(b\'{"error": "X", "description": "\\\\n passed"}\\n\')',
     ),
-    cheats("an error of a type that is none", 'tell(b\'{"error": "print", "told": ""}\\n\')'),
+    cheats(
+        "an error of a type that is none", 'tell(b\'{"error": "print", "description": ""}\\n\')'
+    ),
     cheats(
         "an object that equals everything",
         """
