@@ -1,8 +1,6 @@
-"""The paper's reported values, and the sweeps of its experiments: typed in faithfully, and what
-they are said to be.
-"""
+"""The paper's reported values and the sweeps of its experiments, typed in faithfully."""
 
-import re
+import functools
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,9 @@ import pytest
 from pipeline import settings, tasks
 from pipeline.core import registry
 from pipeline.core.conditions import LOCATIONS, WORDINGS
-from pipeline.prompts import variants
-from pipeline.settings.schema import EngineSpec, SweepSpec
 
 CONFIGS = Path(__file__).parent.parent / "configs"
+load_sweep = functools.cache(settings.load_sweep)
 REPORTED: dict[str, dict[str, Any]] = tomllib.loads(
     (CONFIGS / "paper" / "reported.toml").read_text()
 )
@@ -60,8 +57,9 @@ def cells(row: dict[str, Any]) -> dict[tuple[str, str], float]:
 
 
 def agrees(printed: float, values: list[float]) -> bool:
-    """Whether `printed` can be the mean of `values`, each rounded to two decimals: half a unit of
-    the last place for either.
+    """Whether `printed` can be the mean of `values`, each rounded to two decimals.
+
+    Half a unit of the last place for either.
     """
     return abs(sum(values) / len(values) - printed) < 0.01 + 1e-9
 
@@ -74,25 +72,6 @@ def experiments(table: dict[str, Any]) -> list[str]:
 
 def file_of(sweep: str) -> Path:
     return CONFIGS / "sweeps" / f"{sweep}.toml"
-
-
-def header(sweep: str) -> str:
-    """The comment that a sweep file begins with."""
-    return "\n".join(
-        line.removeprefix("#").strip()
-        for line in file_of(sweep).read_text().split("\nname = ")[0].splitlines()
-    )
-
-
-def num_prompts(spec: SweepSpec) -> int:
-    """Prompts that a sweep asks, placebo copies included, from the numbers of rows that it states."""
-    items = sum(min(task.rows or 0, task.limit or task.rows or 0) for task in spec.tasks)
-    asked = variants.variants(spec.calendar, spec.conditions)
-    return (
-        items
-        * (len(asked) + len(variants.placebo_variants(spec.calendar, asked)))
-        * len(spec.models)
-    )
 
 
 def test_reported_holds_the_tables_that_have_numbers() -> None:
@@ -169,9 +148,7 @@ def test_printed_averages_of_columns_are_means(name: str) -> None:
 def test_reported_deltas_step_as_the_subsets_suggest(
     task: str, metric: str, num_items: int, fitting: int, reported: int
 ) -> None:
-    """What the paper-size numbers are inferred from: a delta of `num_items` items is a whole number
-    of them.
-    """
+    """What the paper-size numbers are inferred from: a delta is a whole number of items."""
     values = [
         cells(row)[task, metric]
         for name in ("table1", "table2", "table4")
@@ -195,7 +172,7 @@ def test_the_sweeps_of_a_reported_table_ask_all_that_it_shows(name: str, size: s
         {table["task"]} if "task" in table else set()
     )
     for experiment in experiments(table):
-        spec = settings.load_sweep(f"paper/{size}/{experiment}")
+        spec = load_sweep(f"paper/{size}/{experiment}")
         assert wanted_models <= {model.name for model in spec.models}
         assert {(task, table["style"]) for task in wanted_tasks} <= {
             (task.name, task.style) for task in spec.tasks
@@ -209,7 +186,7 @@ def test_every_experiment_has_both_sizes() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_two_sizes_differ_in_nothing_but_the_number_of_items(name: str) -> None:
-    small, full = (settings.load_sweep(f"paper/{size}/{name}").model_dump() for size in SIZES)
+    small, full = (load_sweep(f"paper/{size}/{name}").model_dump() for size in SIZES)
     assert small["name"] == f"{name}-paper-size"
     assert full["name"] == f"{name}-full-size"
     assert small["title"].replace("paper size", "full size") == full["title"]
@@ -222,7 +199,7 @@ def test_the_two_sizes_differ_in_nothing_but_the_number_of_items(name: str) -> N
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_asks_the_numbers_of_items_that_the_paper_has(sweep: str) -> None:
-    spec = settings.load_sweep(sweep)
+    spec = load_sweep(sweep)
     assert {task.name: task.rows for task in spec.tasks} == {
         task.name: ITEMS[task.name] for task in spec.tasks
     }
@@ -238,14 +215,8 @@ def test_the_tasks_state_the_same_numbers(task: str) -> None:
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_the_header_states_how_many_prompts_there_are(sweep: str) -> None:
-    stated = re.findall(r"^prompts: ([\d,]+)$", header(sweep), re.M)
-    assert stated == [f"{num_prompts(settings.load_sweep(sweep)):,}"]
-
-
-@pytest.mark.parametrize("sweep", SWEEPS)
 def test_dated_sweeps_ask_the_papers_365_dates_a_control_and_placebo_copies(sweep: str) -> None:
-    calendar = settings.load_sweep(sweep).calendar
+    calendar = load_sweep(sweep).calendar
     days = calendar.days()
     assert calendar.control
     if Path(sweep).name in DATED:
@@ -267,63 +238,24 @@ def test_no_two_sweeps_share_a_name() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("sweep", SWEEPS)
-def test_commands_in_a_header_are_for_that_sweep_and_known_engine_settings(sweep: str) -> None:
-    assert set(re.findall(r"datesweep run (\S+)", header(sweep))) <= {sweep}
-    names = []
-    for given in re.findall(r"--engine (\S+)", header(sweep)):
-        changes = dict(pair.split("=") for pair in given.replace("$n", "8").split(","))
-        names.append(
-            EngineSpec.model_validate(
-                {k: int(v) if v.isdigit() else v for k, v in changes.items()}
-            ).name
-        )
-    assert len(names) == len(set(names))
-    assert "default" not in names
-
-
-@pytest.mark.parametrize(
-    "sweep",
-    [s for s in SWEEPS if Path(s).name in ("table5-batch-size", "table5-precision", "table5-gpu")],
-)
-def test_sources_of_variation_in_the_engine_say_how_to_run_and_join_them(sweep: str) -> None:
-    assert "--engine" in header(sweep)
-    assert "datesweep join" in header(sweep)
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_each_axis_takes_the_values_that_the_paper_varies(size: str) -> None:
-    conditions = {
-        name: settings.load_sweep(f"paper/{size}/{name}").conditions for name in EXPERIMENTS
-    }
+    conditions = {name: load_sweep(f"paper/{size}/{name}").conditions for name in EXPERIMENTS}
     assert conditions["table5-option-order"].option_orders == [1, 2, 3, 4, 5]
     assert sorted(conditions["table5-wording"].wordings) == sorted(WORDINGS)
     assert sorted(conditions["figure14-location"].locations) == sorted(LOCATIONS)
-    assert settings.load_sweep(f"paper/{size}/table5-batch-size").engine.batch_invariant is False
-    styles = [
-        (task.name, task.style) for task in settings.load_sweep(f"paper/{size}/figure4-cot").tasks
-    ]
+    assert load_sweep(f"paper/{size}/table5-batch-size").engine.batch_invariant is False
+    styles = [(task.name, task.style) for task in load_sweep(f"paper/{size}/figure4-cot").tasks]
     assert styles == [("mmlu", "zero_shot"), ("mmlu", "cot")]
 
 
 @pytest.mark.parametrize("sweep", [s for s in SWEEPS if "native" in s])
 def test_native_sweeps_fill_a_slot_that_their_models_have(sweep: str) -> None:
-    spec = settings.load_sweep(sweep)
+    spec = load_sweep(sweep)
     assert spec.conditions.placements == ["template"]
     assert all(model.template.date_slot for model in spec.models)
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_no_sweep_gives_consent_to_run_programs(sweep: str) -> None:
-    assert not settings.load_sweep(sweep).allow_code_execution
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_readme_names_each_experiment_with_its_numbers_of_prompts(name: str) -> None:
-    rows = [
-        line
-        for line in (CONFIGS.parent / "README.md").read_text().splitlines()
-        if line.startswith("|") and f"`{name}`" in line
-    ]
-    counts = [f" {num_prompts(settings.load_sweep(f'paper/{size}/{name}')):,} " for size in SIZES]
-    assert any(all(f"|{count}|" in row for count in counts) for row in rows)
+    assert not load_sweep(sweep).allow_code_execution

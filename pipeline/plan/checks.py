@@ -7,7 +7,6 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import polars as pl
 
@@ -138,14 +137,11 @@ def rendered(
     builder: PromptBuilder, benchmark: Benchmark, variant: Variant, *, in_full: bool
 ) -> list[ItemPrompt]:
     """The prompts of all items of a benchmark under the condition of `variant`."""
-    task, how = benchmark.task, _RENDER[in_full]
+    task, examples = benchmark.task, benchmark.examples
     return [
-        builder.item_prompt(task, item, variant, task.shots(item, benchmark.examples), render=how)
+        builder.item_prompt(task, item, variant, task.shots(item, examples), in_full=in_full)
         for item in benchmark.items
     ]
-
-
-_RENDER: dict[bool, Literal["in_full", "by_skeleton"]] = {True: "in_full", False: "by_skeleton"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +185,15 @@ class _Checker:
         template_dates = own_dates(self.builder, task, first, variant, shots)
         in_full = name in before.rendered_in_full
         prompts = rendered(self.builder, benchmark, variant, in_full=in_full)
-        if not in_full and not self._is_sample_same(benchmark, variant, prompts):
+        numbers = _sample(benchmark.items)
+        sample = replace(benchmark, items=[benchmark.items[number] for number in numbers])
+        expected = rendered(self.builder, sample, variant, in_full=True)
+        if [prompts[number] for number in numbers] != expected:
             in_full = True
             prompts = rendered(self.builder, benchmark, variant, in_full=True)
         self._check_only_date(benchmark, prompts, texts)
         spliced = self.splicer.splice(prompts, texts)
-        for number in _sample(benchmark.items):
+        for number in numbers:
             self._check_exactly(benchmark.items[number], prompts[number], spliced, number, texts)
         labels = before.label_token_ids.get(name, {})
         return spliced, _Report(
@@ -204,16 +203,6 @@ class _Checker:
             tokenised_whole=len(spliced.whole),
             template_dates=frozenset(template_dates),
         )
-
-    def _is_sample_same(
-        self, benchmark: Benchmark, variant: Variant, prompts: list[ItemPrompt]
-    ) -> bool:
-        """Whether a sample of prompts by a skeleton is the same when rendered in full."""
-        sample = {number: benchmark.items[number] for number in _sample(benchmark.items)}
-        whole = rendered(
-            self.builder, replace(benchmark, items=[*sample.values()]), variant, in_full=True
-        )
-        return whole == [prompts[number] for number in sample]
 
     def _check_only_date(
         self, benchmark: Benchmark, prompts: list[ItemPrompt], texts: list[str]

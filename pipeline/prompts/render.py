@@ -10,7 +10,6 @@ import datetime
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pipeline import tasks
 from pipeline.core.dates import DATE_FORMATS
@@ -106,19 +105,20 @@ class PromptBuilder:
         variant: Variant,
         shots: Sequence[Item] = (),
         *,
-        render: Literal["in_full", "by_skeleton"] = "in_full",
+        in_full: bool = True,
     ) -> ItemPrompt:
         """The segments of `item` under the condition of `variant`, whose date does not matter.
 
-        `by_skeleton` fills what the template wrote around the turns of another item, which takes a
-        tenth of the time; it is for templates that were proved to treat the task's texts as opaque.
+        Not `in_full`, it is filled into what the template wrote around the turns of another item.
+        That takes a tenth of the time; it is for templates that were proved to treat the task's
+        texts as opaque.
 
         Raises:
             PromptError: the template fails, or drops, repeats or moves the date, or changes a text;
                 names model, task and item.
         """
         prompt = self.prompt(task, item, variant, shots)
-        rendered = self.render if render == "in_full" else self._filled
+        rendered = self.render if in_full else self._filled
         with self.naming(task, item):
             if variant.date is None:
                 return ItemPrompt(before=self._whole(prompt, variant, rendered), after="")
@@ -126,7 +126,7 @@ class PromptBuilder:
             before, after = _split(self._whole(prompt, probe, rendered), probe)
             expected = f"{before}{other.date_text}{after}"
             # A skeleton was proved to change nothing but the date.
-            if render == "in_full" and self._whole(prompt, other, rendered) != expected:
+            if in_full and self._whole(prompt, other, rendered) != expected:
                 raise PromptError(
                     "the chat template changes more than the date when the date changes"
                 )

@@ -25,12 +25,10 @@ same."""
 
 def check_treatment(
     tokenizer: PromptTokenizer, prompt: ItemPrompt, date_texts: Sequence[str], where: str
-) -> tuple[int, int]:
-    """Tokens of `prompt` outside the date, and the most that one of `date_texts` has.
+) -> None:
+    """Nothing, or PromptError where ids of two dates differ outside the date span.
 
-    Raises:
-        PromptError: ids of two dates differ outside the date span, or a prompt starts with two BOS;
-            names `where` and the date.
+    Or where a prompt starts with two BOS; names `where` and the date.
     """
     spans = [tokenizer.span(prompt.before, text, prompt.after) for text in date_texts]
     first = spans[0]
@@ -43,7 +41,6 @@ def check_treatment(
                 "the date span"
             )
     check_bos(tokenizer, first.token_ids, where)
-    return len(head) + len(tail), max(span.stop - span.start for span in spans)
 
 
 def check_bos(tokenizer: PromptTokenizer, token_ids: list[int], where: str) -> None:

@@ -32,10 +32,7 @@ compiled = functools.cache(JINJA.from_string)
 
 def render(template: str, turns: list[Message]) -> str:
     return compiled(template).render(
-        messages=turns,
-        add_generation_prompt=True,
-        enable_thinking=False,
-        **{"bos_token": "<bos>"},
+        messages=turns, add_generation_prompt=True, enable_thinking=False, **{"bos_token": "<bos>"}
     )
 
 

@@ -112,10 +112,8 @@ def test_every_dated_prompt_of_every_task_passes_the_treatment_check(
     for asked in gather(simulated_spec).benchmarks:
         for item in asked.items[:3]:
             prompt = builder.item_prompt(asked.task, item, variant())
-            outside, date = check_treatment(
-                builder.tokenizer, prompt, ["2024-01-01", "2024-12-31"], item.item_id
-            )
-            assert outside + date == len(builder.tokenizer.encode(prompt.text("2024-03-05")))
+            dates = ["2024-01-01", "2024-12-31"]
+            check_treatment(builder.tokenizer, prompt, dates, item.item_id)
 
 
 def test_native_mode_refuses_a_template_with_a_second_date(
