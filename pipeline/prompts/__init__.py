@@ -5,9 +5,10 @@ around the date, spliced ids, and the proof that the date is there and that noth
 it.
 """
 
+from pipeline.prompts.cuts import CONTEXT as CONTEXT
 from pipeline.prompts.floor import Prefixes as Prefixes
 from pipeline.prompts.render import ItemPrompt as ItemPrompt, PromptBuilder as PromptBuilder
-from pipeline.prompts.splice import CONTEXT as CONTEXT, Spliced as Spliced, Splicer as Splicer
+from pipeline.prompts.splice import Spliced as Spliced, Splicer as Splicer
 from pipeline.prompts.treatment import (
     check_bos as check_bos,
     check_only_date as check_only_date,

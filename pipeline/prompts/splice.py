@@ -7,30 +7,23 @@ right of its date:
     <|im_start|>system\n    Current date: X.     <|im_end|>\n<|im_start|>user\nQuestion: ...
 
 A lead serves many items, a window is tokenised once for each date and each text around it, a tail
-once for each item. Cuts are made at the edges of the date's line, or at a special token, where
-tokenizers part a text first. The ids equal those of the whole text where no token spans a cut. That
-is proved for each window under every date, and for each distinct context of a cut, by comparison
-with the whole; where it fails, the prompts are tokenised whole, and the plan says so.
+once for each item. The ids equal those of the whole text where no token spans a cut. That is proved
+for each window under every date, and for each distinct context of a cut, by comparison with the
+whole (`cuts.py`); where it fails, the prompts are tokenised whole, and the plan says so.
 """
 
 import itertools
-import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pipeline.core.tables import prompt_hash, short_hash
+from pipeline.prompts.cuts import proved_cuts
 from pipeline.prompts.render import ItemPrompt
 from pipeline.prompts.tokens import PromptTokenizer
 
 CONTROL_SPAN = 400
 """Characters from the start within which a control is cut."""
-CONTEXT = 24
-"""Characters beyond a cut that belong to its context: more than a pre-tokenizer looks ahead, and
-than a merge reaches in practice."""
-
-_LINE = re.compile(r"[^\r\n]*[\r\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +100,7 @@ class Splicer:
         """
         if list(date_texts) == [""]:
             return self._controls([prompt.text("") for prompt in prompts])
-        cuts = self._cuts(prompts, date_texts)
+        cuts = proved_cuts(self.tokenizer, prompts, date_texts)
         surroundings = dict.fromkeys(cut.around for cut in cuts if cut)
         windows = {around: self._windows(around, date_texts) for around in surroundings}
         nothing = Windows(("", ""), {}, 0)
@@ -159,88 +152,3 @@ class Splicer:
         """`text` in parts of one special token and what follows it."""
         edges = [0, *(m.start() for m in self.tokenizer.special.finditer(text)), len(text)]
         return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
-
-    def _cuts(
-        self, prompts: Sequence[ItemPrompt], date_texts: Sequence[str]
-    ) -> list["_Cut | None"]:
-        """Each prompt cut at the first of its candidates that is proved exact; None without one."""
-        cuts: list[_Cut | None] = [None] * len(prompts)
-        untried = {i: self._candidates(prompt) for i, prompt in enumerate(prompts)}
-        while untried:
-            tried = {i: cut for i, rest in untried.items() if (cut := next(rest, None))}
-            contexts = {i: cut.context() for i, cut in tried.items()}
-            exact = self._exact(list(dict.fromkeys(contexts.values())), date_texts)
-            cuts = [tried[i] if contexts.get(i) in exact else cut for i, cut in enumerate(cuts)]
-            untried = {i: untried[i] for i in tried if cuts[i] is None}
-        return cuts
-
-    def _candidates(self, prompt: ItemPrompt) -> Iterator["_Cut"]:
-        """A prompt cut at every pair of places that may do, the usual ones first."""
-        before, after = prompt.before, prompt.after
-        for left, right in itertools.product(self._lefts(before), self._rights(after)):
-            yield _Cut(before[:left], before[left:], after[:right], after[right:])
-
-    def _lefts(self, before: str) -> list[int]:
-        """Where the date's line begins, or a special token in it ends.
-
-        And before the last of several line breaks, of which tokenizers may keep one for what
-        follows.
-        """
-        line = before.rfind("\n") + 1
-        start = max([line, *(m.end() for m in self.tokenizer.special.finditer(before, line))])
-        return [start, start - 1] if before[:start].endswith("\n\n") else [start]
-
-    def _rights(self, after: str) -> list[int]:
-        """Where the date's line ends: at a special token, or behind its line breaks.
-
-        Or before the last or the first of them.
-        """
-        line = _LINE.match(after)
-        stop = line.end() if line else len(after)
-        if special := self.tokenizer.special.search(after, 0, stop):
-            return [special.start()]
-        return list(dict.fromkeys([stop, max(stop - 1, 0), len(after[:stop].rstrip())]))
-
-    def _exact(self, contexts: Sequence["_Cut"], date_texts: Sequence[str]) -> set["_Cut"]:
-        """Those of `contexts` whose ids are those of their segments, tokenised one by one.
-
-        Each window is tried under every date, each context under two.
-        """
-        cases: list[tuple[_Cut, tuple[str, str, str]]] = []
-        windows = set[tuple[str, str]]()
-        for context in contexts:
-            is_known = context.around in windows
-            texts = (date_texts[0], date_texts[-1]) if is_known else date_texts
-            cases += [(context, context.segments(text)) for text in texts]
-            windows.add(context.around)
-        wholes = ("".join(segments) for _, segments in cases)
-        parts = (part for _, segments in cases for part in segments)
-        ids = self.tokenizer.encode_all(itertools.chain(wholes, parts))
-        wrong = {
-            context
-            for context, (lead, window, tail) in cases
-            if ids[lead + window + tail] != ids[lead] + ids[window] + ids[tail]
-        }
-        return set(contexts) - wrong
-
-
-class _Cut(NamedTuple):
-    """The text of a prompt in parts: lead, window up to the date, window behind it, tail."""
-
-    lead: str
-    before: str
-    after: str
-    tail: str
-
-    @property
-    def around(self) -> tuple[str, str]:
-        """What stands around the date in the window."""
-        return self.before, self.after
-
-    def segments(self, date_text: str) -> tuple[str, str, str]:
-        """Lead, window under a date, and tail."""
-        return self.lead, f"{self.before}{date_text}{self.after}", self.tail
-
-    def context(self) -> "_Cut":
-        """What decides whether the cuts are exact: the window, and what stands close to it."""
-        return _Cut(self.lead[-CONTEXT:], self.before, self.after, self.tail[:CONTEXT])
