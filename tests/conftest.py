@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Before anything imports a library that would look for a network.
@@ -19,6 +20,9 @@ from pipeline.sweep import run_sweep
 from tests.runs import copy_of
 
 REPOSITORY = Path(__file__).parent.parent
+# How long an example takes says nothing on a machine that has other work.
+hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.load_profile("no_deadline")
 
 
 @pytest.fixture(autouse=True)

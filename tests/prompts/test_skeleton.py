@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipeline.prompts import skeleton
 from pipeline.prompts.variants import Message
@@ -44,7 +44,6 @@ def conversation(texts: list[str]) -> list[Message]:
 
 
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda p: p.stem)
-@settings(deadline=None)
 @given(texts=st.lists(TEXT, min_size=4, max_size=4), count=st.sampled_from([2, 4]))
 def test_a_filled_skeleton_is_what_the_template_renders(
     path: Path, texts: list[str], count: int

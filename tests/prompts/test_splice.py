@@ -72,7 +72,7 @@ def test_spliced_ids_are_those_of_the_whole_prompt(
 sides = st.text(st.sampled_from("aA1 .,:-\n\t<|>é中"), max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(before=sides, after=sides, special=st.sampled_from(["", "<|im_start|>", "<|im_end|>\n"]))
 def test_whatever_stands_around_a_date_the_ids_are_exact(
     builder: PromptBuilder, before: str, after: str, special: str

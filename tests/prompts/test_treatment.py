@@ -23,7 +23,7 @@ from pipeline.settings import SweepSpec
 from tests.prompts.conftest import CHATML, CLOCKED, CONTROL, ITEM, MMLU, SLOTTED, variant
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dates(datetime.date(2000, 1, 1), datetime.date(2049, 12, 31)),
     st.sampled_from(sorted(dates.DATE_FORMATS)),
