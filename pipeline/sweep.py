@@ -17,9 +17,7 @@ from pipeline.store import Place, Run
 
 
 def default_folder(spec: SweepSpec) -> Path:
-    """`runs/<sweep>`; a narrowed sweep, or one with an engine setting of its own, gets a folder of
-    its own.
-    """
+    """`runs/<sweep>`; narrowed sweeps and named engine settings have folders of their own."""
     name = spec.name if spec.engine.name == "default" else f"{spec.name}-{spec.engine.name}"
     if not spec.narrowing:
         return Path("runs") / name

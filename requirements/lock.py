@@ -1,5 +1,4 @@
-"""Resolve `cpu.in` with pip and write `cpu.lock`: every package pinned, for an install with
-`--no-deps`.
+"""Resolve `cpu.in` with pip and write `cpu.lock`: all packages pinned, for `pip --no-deps`.
 
 `make lock` runs this. Left out of the lock are packages that a text-only pipeline on CPU never
 imports and that would break or bloat it:

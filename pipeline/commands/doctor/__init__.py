@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from pipeline import cluster, engines
-from pipeline.commands.doctor import machine, verdicts
+from pipeline.commands.doctor import machine, software, verdicts
 from pipeline.commands.doctor.finding import Finding as Finding, note
 from pipeline.core import cache, cores
 from pipeline.data import fetch
@@ -88,9 +88,9 @@ def _safely(name: str, runs: str) -> list[Finding]:
 
 def _software(_: str) -> Iterable[Finding]:
     required = importlib.metadata.metadata("datesweep")["Requires-Python"] or ""
-    yield verdicts.python(platform.python_version(), required)
+    yield software.python(platform.python_version(), required)
     requirements = importlib.metadata.requires("datesweep") or []
-    yield from verdicts.packages(requirements, machine.version_of)
+    yield from software.packages(requirements, machine.version_of)
 
 
 def _hardware(_: str) -> Iterable[Finding]:
@@ -102,7 +102,7 @@ def _hardware(_: str) -> Iterable[Finding]:
     requirements = map(Requirement, importlib.metadata.requires("datesweep") or [])
     required = {r.name: str(r.specifier) for r in requirements if r.name in versions}
     torch = machine.version_of("torch") or ""
-    yield verdicts.vllm(versions, required, build, torch, num_gpus)
+    yield software.vllm(versions, required, build, torch, num_gpus)
     cpuinfo = Path("/proc/cpuinfo")
     flags = machine.processor_flags(cpuinfo.read_text()) if cpuinfo.is_file() else set()
     yield verdicts.processor(engines.processor(), platform.machine(), flags, build)
