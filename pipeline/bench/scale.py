@@ -54,11 +54,11 @@ def _sweep(bench: Bench, folder: Path) -> SweepSpec:
         tasks=[TaskSpec(name="mmlu", limit=limit)],
         calendar=CalendarSpec(first=first, last=last, placebo=12),
         engine=EngineSpec(replicas=min(2, cores.num_cores()), threads=1, shard_rows=16_384),
-        data_root=_mirror(folder),
+        data_root=mirror(folder),
     )
 
 
-def _mirror(folder: Path) -> str:
+def mirror(folder: Path) -> str:
     """A mirror with MMLU's test split: the user's, or made-up rows."""
     own = os.environ.get("DATESWEEP_DATA")
     if own and (Path(own) / "cais/mmlu/all/test.parquet").is_file():

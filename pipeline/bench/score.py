@@ -28,7 +28,7 @@ LEAST_ITEMS = 2
 def measure(bench: Bench) -> Figures:
     """Ratios and rates; what there is no data for is left out and said."""
     figures: Figures = {}
-    for name, work in _WORK.items():
+    for name, work in PARTS.items():
         try:
             benchmark = _load(name, bench)
         except DataError as error:
@@ -91,7 +91,7 @@ def _score(benchmark: Benchmark, outputs: pl.DataFrame, names: Sequence[str]) ->
         metrics.get(name).segments(answers)
 
 
-_WORK: dict[str, Callable[[Benchmark, float], Figures]] = {
+PARTS: dict[str, Callable[[Benchmark, float], Figures]] = {
     "humaneval": lambda benchmark, share: _human_eval.measure(_some(benchmark.items, share)),
     "mmlu": _labels,
     "wmt16_en_de": _translations,

@@ -123,7 +123,7 @@ class EngineSpec(Spec):
     where runs are to be joined."""
     dtype: Dtype = "auto"
     """Precision of the weights and the computation, instead of the model file's."""
-    device: Device | Auto = "auto"
+    device: Literal["auto", Device] = "auto"
     replicas: Positive | Auto = "auto"
     """Engines side by side; `auto` is GPUs / tensor-parallel size by node, on CPU one a node."""
     threads: Positive | Auto = "auto"

