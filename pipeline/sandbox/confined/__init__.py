@@ -13,7 +13,7 @@ Four kinds of process, each the child of the one before:
   fresh interpreter;
 * the tester (`tester.py`), one for each program: puts up the walls, starts the program, then
   executes the tests *in its own process* and writes the records. It reads the tests only after the
-  program has its own memory;
+  program has its own memory (`remote.py` is how it sees the program);
 * the program (`program.py`), the only process that executes foreign code. It holds nothing but two
   pipes to its tester, over which plain data (`plain.py`) and the names of functions travel.
 

@@ -7,7 +7,8 @@ import sys
 sys.path.insert(0, os.path.normpath(os.path.abspath(__file__) + "/.." * 4))
 
 from pipeline.sandbox.confined import kernel, server
-from pipeline.sandbox.confined.tester import Request, be_tester
+from pipeline.sandbox.confined.remote import Request
+from pipeline.sandbox.confined.tester import be_tester
 
 del sys.path[0]  # whatever lies beside the package is not for programs to import
 

@@ -12,7 +12,8 @@ import socket
 
 from pipeline.sandbox.confined import kernel
 from pipeline.sandbox.confined.program import describe
-from pipeline.sandbox.confined.tester import Request, be_tester, play
+from pipeline.sandbox.confined.remote import Request, play
+from pipeline.sandbox.confined.tester import be_tester
 
 PRELOADED = (
     "bisect collections copy datetime decimal fractions functools hashlib heapq itertools json "
