@@ -22,22 +22,13 @@ from pipeline.store import Run, differences, read_parquet
 if TYPE_CHECKING:
     from rich.table import Table
 
-FACTS: dict[str, tuple[str, str, pl.DataType]] = {
-    "backend": ("", "backend", pl.String()),
-    "device": ("settings", "device", pl.String()),
-    "dtype": ("settings", "dtype", pl.String()),
-    "max_num_seqs": ("settings", "max_num_seqs", pl.Int64()),
-    "max_num_batched_tokens": ("settings", "max_num_batched_tokens", pl.Int64()),
-    "tensor_parallel_size": ("settings", "tensor_parallel_size", pl.Int64()),
-    "batch_invariant": ("settings", "batch_invariant", pl.Boolean()),
-    "prefix_caching": ("settings", "prefix_caching", pl.Boolean()),
-    "gpu": ("hardware", "gpu", pl.String()),
-    "processor": ("hardware", "processor", pl.String()),
-    "vllm": ("versions", "vllm", pl.String()),
-}
-"""Column -> part and key of what an engine says of itself, and its type; null where it does not
-say."""
-_FACTS_SCHEMA = {"model": pl.String()} | {name: dtype for name, (_, _, dtype) in FACTS.items()}
+FACTS = pl.Schema(
+    dict.fromkeys(("backend", "device", "dtype"), pl.String())
+    | dict.fromkeys(("max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size"), pl.Int64())
+    | dict.fromkeys(("batch_invariant", "prefix_caching"), pl.Boolean())
+    | dict.fromkeys(("gpu", "processor", "vllm"), pl.String())
+)
+"""What an engine says of itself, and its types; null where it does not say."""
 
 _OF_THE_ENGINE = ("dtype", "batch_invariant")
 """Settings of a model file that `[engine]` overrides, so that runs under several of them are what
@@ -161,19 +152,17 @@ def _scores(run: Run) -> pl.DataFrame:
     facts = [{"model": model, **_facts(run, model)} for model in scores["model"].unique().sort()]
     scores = scores.match_to_schema(BY_VARIANT, extra_columns="ignore")
     named = scores.select(pl.lit(str(run.folder)).alias("run"), *BY_VARIANT)
-    described = pl.DataFrame(facts, schema=_FACTS_SCHEMA)
+    described = pl.DataFrame(facts, schema={"model": pl.String(), **FACTS})
     return named.join(described, on="model", how="left", maintain_order="left")
 
 
 def _facts(run: Run, model: str) -> dict[str, Any]:
     """Values of the columns `FACTS`, None where an engine does not say."""
-    started = run.engine_facts(model)
-    facts = started.as_json() if started else {}
-    values = {
-        name: (facts.get(part, {}) if part else facts).get(key)
-        for name, (part, key, _) in FACTS.items()
-    }
-    return {name: None if value == "" else value for name, value in values.items()}
+    facts = run.engine_facts(model)
+    if not facts:
+        return {}
+    said = {**facts.versions, **facts.hardware, **facts.settings, "backend": facts.backend}
+    return {name: None if said.get(name) == "" else said.get(name) for name in FACTS}
 
 
 def _check_same(runs: list[Run]) -> None:

@@ -25,7 +25,7 @@ MAX_GAUGE = 4.0
 gauge."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One cell of a table."""
 
@@ -57,30 +57,23 @@ def delta_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
     """The table of worst and best dates."""
     end = _gauge_end(rows)
     for row in rows.iter_rows(named=True):
+        asked = f"{count(row['num_items'], 'item')}, {count(row['num_dates'], 'date')}"
+        sd = "" if row["sd"] is None else f"sd {number(row['sd'])}"
         share, most = row["no_answer_percent"], row["no_answer_percent_max"]
+        largest = f"max {percent(most)}" if share and most > share else ""
         yield {
             "model": names.model(row),
-            "task": Cell(
-                text=names.series(row),
-                note=f"{count(row['num_items'], 'item')}, {count(row['num_dates'], 'date')}",
-            ),
-            "worst": Cell(text=number(row["worst"]), note=day(row["worst_date"])),
-            "best": Cell(text=number(row["best"]), note=day(row["best_date"])),
+            "task": Cell(names.series(row), asked),
+            "worst": Cell(number(row["worst"]), day(row["worst_date"])),
+            "best": Cell(number(row["best"]), day(row["best_date"])),
             "delta": number(row["delta"]),
             "chance": _chance(row),
             "gauge": _gauge(row, end),
-            "verdict": Cell(
-                text=row["verdict"], note=p_phrase(row["p_value_holm"]), kind=verdict_kind(row)
-            ),
+            "verdict": Cell(row["verdict"], p_phrase(row["p_value_holm"]), verdict_kind(row)),
             "control": number(row["control"]),
-            "mean": Cell(
-                text=number(row["mean"]),
-                note="" if row["sd"] is None else f"sd {number(row['sd'])}",
-            ),
+            "mean": Cell(number(row["mean"]), sd),
             "placebo": percent(row["placebo_flip_percent"]),
-            "no_answer": Cell(
-                text=percent(share), note=f"max {percent(most)}" if share and most > share else ""
-            ),
+            "no_answer": Cell(percent(share), largest),
         }
 
 
@@ -92,7 +85,7 @@ def verdict_kind(row: Row) -> str:
 def _chance(row: Row) -> Cell:
     chance_95 = row["chance_delta_95"]
     note = "" if chance_95 is None else f"95%: {number(chance_95)}"
-    return Cell(text=number(row["chance_delta"]), note=note)
+    return Cell(number(row["chance_delta"]), note)
 
 
 def _gauge_end(rows: pl.DataFrame) -> float:
@@ -119,37 +112,33 @@ def _gauge(row: Row, end: float) -> Gauge | None:
 def unread_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
     """The table of answers that were not scored as usual."""
     for row in rows.iter_rows(named=True):
-        shares: PageRow = {
-            status: Cell(
-                text=percent(100 * row[f"num_{status}"] / row["num_items"]),
-                note=f"{row[f'num_{status}']:,}",
-            )
-            for status in ("no_answer", "timeout", "failed")
+        number_of = {name: row[f"num_{name}"] for name in ("no_answer", "timeout", "failed")}
+        yield {
+            "model": names.model(row),
+            "task": names.scored(row),
+            "answers": f"{row['num_items']:,}",
+            **{
+                status: Cell(percent(100 * answers / row["num_items"]), f"{answers:,}")
+                for status, answers in number_of.items()
+            },
         }
-        answers = f"{row['num_items']:,}"
-        yield {"model": names.model(row), "task": names.scored(row), "answers": answers, **shares}
 
 
 def spread_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
     """The table of what the score does when one thing is varied."""
     for row in rows.iter_rows(named=True):
-        worst, best = (
-            Cell(text=number(row[end]), note=(row[f"{end}_value"] or "").replace("_", " "))
-            for end in ("worst", "best")
-        )
+        worst, best = ((row[f"{end}_value"] or "").replace("_", " ") for end in ("worst", "best"))
+        over = f"over {count(row['num_dates'], 'date')}" if row["num_dates"] else ""
         yield {
             "model": names.model(row),
             "task": names.scored(row),
-            "axis": Cell(text=AXIS_TITLES[row["axis"]], note=held(row["held"])),
-            "num_values": Cell(
-                text=f"{row['num_values']:,}",
-                note=f"over {count(row['num_dates'], 'date')}" if row["num_dates"] else "",
-            ),
+            "axis": Cell(AXIS_TITLES[row["axis"]], held(row["held"])),
+            "num_values": Cell(f"{row['num_values']:,}", over),
             "mean": number(row["mean"]),
             "sd": number(row["sd"]),
             "cv": percent(row["cv_percent"], 2),
-            "worst": worst,
-            "best": best,
+            "worst": Cell(number(row["worst"]), worst),
+            "best": Cell(number(row["best"]), best),
             "delta": number(row["delta"]),
             "chance": _chance(row),
             "placebo": percent(row["placebo_flip_percent"]),
@@ -164,7 +153,7 @@ def score_rows(tables: Tables, names: Names) -> Iterator[PageRow]:
         rates = flip_rates.get(tuple(row[name] for name in key), {})
         yield {
             "model": names.model(row),
-            "task": Cell(text=names.scored(row), note=count(row["num_items"], "item")),
+            "task": Cell(names.scored(row), count(row["num_items"], "item")),
             "condition": names.condition(row),
             "score": number(row["score"]),
             "no_answer": percent(100 * row["num_no_answer"] / row["num_items"]),
@@ -176,20 +165,16 @@ def rate_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
     """The table of flip rates."""
     for row in rows.iter_rows(named=True):
         low, high = (number(row[f"flipping_percent_{end}"], 1) for end in ("low", "high"))
+        items = f"{row['num_flipping']:,} of {row['num_items']:,}, 95%: {low} to {high}"
         at_most = percent(row["placebo_flip_percent_high"])
         pairs = f"{row['num_placebo_pairs']:,} pairs, 95%: at most {at_most}"
+        note = pairs if row["num_placebo_pairs"] else "not asked"
         yield {
             "model": names.model(row),
             "task": names.task(row),
-            "flipping": Cell(
-                text=percent(row["flipping_percent"]),
-                note=f"{row['num_flipping']:,} of {row['num_items']:,}, 95%: {low} to {high}",
-            ),
+            "flipping": Cell(percent(row["flipping_percent"]), items),
             "pairs": percent(row["pair_flip_percent"]),
-            "placebo": Cell(
-                text=percent(row["placebo_flip_percent"]),
-                note=pairs if row["num_placebo_pairs"] else "not asked",
-            ),
+            "placebo": Cell(percent(row["placebo_flip_percent"]), note),
             "outputs": percent(row["pair_output_percent"]),
             "placebo_outputs": percent(row["placebo_output_percent"]),
         }
@@ -198,18 +183,18 @@ def rate_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
 def flip_rows(rows: pl.DataFrame, names: Names) -> Iterator[PageRow]:
     """The table of items that flip."""
     for row in rows.iter_rows(named=True):
-        right = Cell(text="graded")
+        right = Cell("graded")
         if row["num_right"] is not None:
             of_dates = f"{row['num_right']:,} of {row['num_dates']:,}"
-            right = Cell(text=of_dates, note=percent(row["right_percent"]))
+            right = Cell(of_dates, percent(row["right_percent"]))
         answers = count(row["num_answers"], "distinct answer")
         yield {
             "model": names.model(row),
             "task": names.task(row),
-            "item": Cell(text=row["item_id"], note=row["group"] or ""),
+            "item": Cell(row["item_id"], row["group"] or ""),
             "right": right,
             "target": clipped(row["target"]),
-            "common": Cell(text=clipped(row["common_answer"]), note=answers),
-            "a": Cell(text=clipped(row["answer_a"]), note=day(row["date_a"])),
-            "b": Cell(text=clipped(row["answer_b"]), note=day(row["date_b"])),
+            "common": Cell(clipped(row["common_answer"]), answers),
+            "a": Cell(clipped(row["answer_a"]), day(row["date_a"])),
+            "b": Cell(clipped(row["answer_b"]), day(row["date_b"])),
         }
