@@ -89,11 +89,11 @@ class Run:
         return tables.from_records(records.Variant, variants.variants(calendar, conditions))
 
     def items(self) -> pl.DataFrame:
-        made = [
+        items = [
             item(self.task, f"test-{i:05d}", f"group {i % 3}", "ABCD"[i % 4])
             for i in range(self.num_items)
         ]
-        return tables.from_records(records.Item, made)
+        return tables.from_records(records.Item, items)
 
     def rows(self) -> pl.DataFrame:
         """Key, `right` and `answer` of every completion."""

@@ -1,6 +1,4 @@
-"""Notebooks run from top to bottom on a finished run, hold no logic, and are committed without
-outputs.
-"""
+"""Notebooks run from top to bottom on a finished run, hold no logic, and have no outputs."""
 
 import ast
 import re
@@ -62,9 +60,9 @@ def test_counts_and_deltas_are_the_runs_own(
 def test_the_spread_over_each_axis_is_the_runs_own(
     shown: dict[str, dict[str, str]], simulated_run: Run
 ) -> None:
-    found = simulated_run.tables()["conditions"]
-    assert found.height
-    for share in found["cv_percent"].drop_nulls():
+    spreads = simulated_run.tables()["conditions"]
+    assert spreads.height
+    for share in spreads["cv_percent"].drop_nulls():
         assert f"<td>{share:.3f}</td>" in shown["conditions"]["text/html"]
 
 
@@ -87,10 +85,10 @@ def test_the_flip_up_close_shows_two_dates_with_two_outputs(
     shown: dict[str, dict[str, str]], simulated_run: Run
 ) -> None:
     flip = simulated_run.tables()["flips"].row(0, named=True)
-    found = shown["completions"]["text/html"]
-    assert f"{flip['date_a']}" in found
-    assert f"{flip['date_b']}" in found
-    outputs = re.findall(r"<td>&quot;([0-9a-f]{16})&quot;</td>", found)
+    completions = shown["completions"]["text/html"]
+    assert f"{flip['date_a']}" in completions
+    assert f"{flip['date_b']}" in completions
+    outputs = re.findall(r"<td>&quot;([0-9a-f]{16})&quot;</td>", completions)
     assert len(outputs) == len(set(outputs)) == 2
     assert flip["item_id"] in shown["item"]["text/html"]
 
@@ -100,8 +98,8 @@ def test_a_run_without_flips_is_shown_too(
 ) -> None:
     run = Run(shutil.copytree(simulated_run.folder, tmp_path / "run"))
     run.write_table("flips", run.tables()["flips"].clear())
-    found = executed(EXPLORE, run, monkeypatch, tmp_path / "ipython")
-    assert "<tbody></tbody>" in found["completions"]["text/html"]
+    cells = executed(EXPLORE, run, monkeypatch, tmp_path / "ipython")
+    assert "<tbody></tbody>" in cells["completions"]["text/html"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.name)

@@ -39,7 +39,7 @@ class Grid:
 
 
 def item_number(items: pl.DataFrame) -> pl.Expr:
-    """`item`: the place of `item_id` among the sorted ids of `items`; null for others."""
+    """`item`: the number of `item_id` among the sorted ids of `items`; null for others."""
     return pl.col("item_id").cast(_item_names(items), strict=False).to_physical().alias("item")
 
 

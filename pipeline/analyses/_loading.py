@@ -92,7 +92,7 @@ def _outcomes(
     cells = Cells(
         index=np.where(answers[score_rows] >= 0, score_rows, -1) if is_failed.any() else score_rows,
         values=scores.values,
-        places=scores.places,
+        stat_numbers=scores.stat_numbers,
         num_stats=len(metric.stat_names),
     )
     statuses = np.append(scores.status, len(STATUSES))[score_rows]
@@ -105,7 +105,7 @@ def _outcomes(
         output_answers=answers,
         answer_texts=texts,
         values=scores.values,
-        places=scores.places,
+        stat_numbers=scores.stat_numbers,
         scores=scores_by_date(cells, metric.combine),
         is_headline=is_headline,
         status_counts=np.stack(counts, axis=1),

@@ -56,7 +56,7 @@ class Outcomes:
     """Distinct answers, sorted."""
     values: Floats
     """(num_outputs, width) as in `stats.Cells`."""
-    places: Ints
+    stat_numbers: Ints
     """(num_outputs, width) as in `stats.Cells`."""
     scores: Floats
     """(num_columns,) the metric's score, 0 to 100; NaN where nothing was scored."""
@@ -84,7 +84,7 @@ class Outcomes:
         return Cells(
             index=self.outputs if self._all_scored else np.where(self.present, self.outputs, -1),
             values=self.values,
-            places=self.places,
+            stat_numbers=self.stat_numbers,
             num_stats=len(self.metric.stat_names),
         )
 

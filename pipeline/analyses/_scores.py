@@ -31,7 +31,7 @@ class Scores:
     answer: pl.Series
     values: Floats
     """(num_outputs, width) as in `stats.Cells`."""
-    places: Ints
+    stat_numbers: Ints
     """(num_outputs, width) as in `stats.Cells`."""
 
 
@@ -43,7 +43,7 @@ class ScoreBatches:
     frames: list[pl.DataFrame] = field(default_factory=list)
     """`item`, `output`, `status` and `answer` of each batch."""
     stats: list[tuple[Floats, Ints]] = field(default_factory=list)
-    """`values` and `places` of each batch."""
+    """`values` and `stat_numbers` of each batch."""
 
     def add(self, batch: pl.DataFrame) -> None:
         """Take some more; those without statistics count as failed."""
@@ -63,21 +63,23 @@ class ScoreBatches:
         """All of them that are of an item with a row in `Grid.item_rows`, sorted."""
         width = max(values.shape[1] for values, _ in self.stats)
         values = np.concatenate([_widened(values, width) for values, _ in self.stats])
-        places = np.concatenate([_widened(places, width) for _, places in self.stats])
+        stat_numbers = np.concatenate(
+            [_widened(stat_numbers, width) for _, stat_numbers in self.stats]
+        )
         frame = pl.concat(self.frames)
         item, output = item_rows[frame["item"].to_numpy()], frame["output"].to_numpy()
         if not _is_sorted(item, output):
             order = np.lexsort((output, item))
             order = order[item[order] >= 0]
             frame, item, output = frame[order], item[order], output[order]
-            values, places = values[order], places[order]
+            values, stat_numbers = values[order], stat_numbers[order]
         return Scores(
             item=item,
             output=output,
             status=frame["status"].to_numpy(),
             answer=frame["answer"],
             values=values,
-            places=places,
+            stat_numbers=stat_numbers,
         )
 
 

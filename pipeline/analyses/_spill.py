@@ -14,7 +14,7 @@ import polars as pl
 
 from pipeline.analyses._outcomes import Outcomes
 
-_ARRAYS = ("outputs", "output_answers", "values", "places")
+_ARRAYS = ("outputs", "output_answers", "values", "stat_numbers")
 """What is large; the rest stays in memory, but for the answers' texts."""
 
 

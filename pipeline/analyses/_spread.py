@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.analyses._stats import Floats
+from pipeline.analyses._stats import Cells, Combine, Floats, chance_deltas
+
+SEED = 0
+NUM_DRAWS = 200
+"""Enough for the median and the 95th percentile of what chance gives."""
 
 SPREAD = pl.Schema(
     {"num_values": pl.Int64()}
@@ -55,9 +59,11 @@ def mean_score(scores: pl.Series) -> float:
     return float(known.mean()) if known.size else float("nan")
 
 
-def chance_columns(draws: Floats) -> dict[str, float]:
-    """`chance_delta` and `chance_delta_95`: median and 95th percentile of deltas by chance."""
-    return {
-        "chance_delta": float(np.median(draws)),
-        "chance_delta_95": float(np.quantile(draws, 0.95)),
-    }
+def chance(cells: Cells, combine: Combine) -> tuple[Floats, dict[str, float]]:
+    """Deltas that chance alone gives, and their median and 95th percentile as columns.
+
+    The columns are `chance_delta` and `chance_delta_95`.
+    """
+    draws = chance_deltas(cells, combine, num_draws=NUM_DRAWS, seed=SEED)
+    median, most = float(np.median(draws)), float(np.quantile(draws, 0.95))
+    return draws, {"chance_delta": median, "chance_delta_95": most}

@@ -22,7 +22,7 @@ Z_95 = 1.959963984540054
 
 _TIE = 1e-9
 """Two ranges closer than this are one value: the same gap in right answers has other last digits at
-another place on the scale."""
+another height of the scale."""
 
 BLOCK_CELLS = 2**18
 """Outcomes whose statistics are looked up together; bounds memory, and keeps them near the
@@ -45,7 +45,7 @@ class Cells:
     """(num_items, num_dates) row of the other two arrays; -1 where there is no outcome."""
     values: Floats
     """(num_outcomes, width) the statistics that are not 0, padded with 0."""
-    places: Ints
+    stat_numbers: Ints
     """(num_outcomes, width) which of the statistics each value is."""
     num_stats: int
 
@@ -86,7 +86,7 @@ class Cells:
             cells = group[block, None] * (shape[1] * self.num_stats) + dates
             if (rows < 0).any():
                 rows, cells = rows[rows >= 0], cells[rows >= 0]
-            targets = cells[..., None] + self.places[rows]
+            targets = cells[..., None] + self.stat_numbers[rows]
             np.add.at(total, targets.ravel(), self.values[rows].ravel())
         return total.reshape(shape)
 
@@ -97,7 +97,7 @@ class Cells:
             rows, present = self.index[block], self.present[block]
             first = np.take_along_axis(rows, present.argmax(axis=1)[:, None], axis=1)
             differs = self.values[rows] != self.values[first]
-            differs |= self.places[rows] != self.places[first]
+            differs |= self.stat_numbers[rows] != self.stat_numbers[first]
             is_varying[block] = (differs.any(axis=2) & present).any(axis=1)
         return is_varying
 
@@ -110,16 +110,16 @@ class Cells:
 
 
 def nonzero(stats: Floats) -> tuple[Floats, Ints]:
-    """`values` and `places` of `Cells`, each (num_rows, width), of (num_rows, num_stats)."""
+    """`values` and `stat_numbers` of `Cells`, each (num_rows, width), of (num_rows, num_stats)."""
     is_set = stats != 0
     cell, per_row = np.flatnonzero(is_set), np.count_nonzero(is_set, axis=1)
-    row, place = np.divmod(cell, stats.shape[1])
+    row, number = np.divmod(cell, stats.shape[1])
     column = np.arange(cell.size) - np.repeat(np.cumsum(per_row) - per_row, per_row)
     width = int(per_row.max(initial=1))
     values = np.zeros((len(stats), width))
-    places = np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1]))
-    values[row, column], places[row, column] = stats[row, place], place
-    return values, places
+    stat_numbers = np.zeros((len(stats), width), dtype=np.min_scalar_type(stats.shape[1]))
+    values[row, column], stat_numbers[row, column] = stats[row, number], number
+    return values, stat_numbers
 
 
 def scores_by_date(cells: Cells, combine: Combine) -> Floats:

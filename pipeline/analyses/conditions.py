@@ -8,13 +8,9 @@ import polars as pl
 
 from pipeline.analyses._evidence import Evidence
 from pipeline.analyses._outcomes import AXES, SERIES, Outcomes
-from pipeline.analyses._spread import SPREAD, chance_columns, mean_score, spread
-from pipeline.analyses._stats import chance_deltas, percent
+from pipeline.analyses._spread import SPREAD, chance, mean_score, spread
+from pipeline.analyses._stats import percent
 from pipeline.prompts.condition import Condition
-
-SEED = 0
-NUM_DRAWS = 200
-"""Enough for the median and the 95th percentile of what chance gives."""
 
 HELD_ANY_FORMAT = "dated"
 """How `held` begins where the date format is what varies."""
@@ -70,14 +66,17 @@ def _row(outcomes: Outcomes, axis: str, group: pl.DataFrame) -> dict[str, Any]:
     scores = np.array([mean_score(one["score"]) for one in by_value])
     names, higher_is_better = [str(value) for value in values], outcomes.metric.higher_is_better
     conditions = group["condition"].unique(maintain_order=True)
-    has_chance = axis != "date" and group.height == values.len()
+    by_chance: dict[str, float] = {}
+    if axis != "date" and group.height == values.len():  # every value has one column of outcomes
+        cells = outcomes.stats.dates(group["column"].to_numpy())
+        _, by_chance = chance(cells, outcomes.metric.combine)
     return {
         **outcomes.series,
         "axis": axis,
         "held": _held(group.row(0, named=True), axis),
         "num_dates": 0 if axis == "date" else max(one["date"].count() for one in by_value),
         **spread(names, scores, higher_is_better=higher_is_better),
-        **(_chance(outcomes, group) if has_chance else {}),
+        **by_chance,
         "placebo_flip_percent": percent(*outcomes.placebo_flips(*conditions)),
     }
 
@@ -89,10 +88,3 @@ def _held(row: Mapping[str, Any], axis: str) -> str:
     if axis == "date_format":
         values["date_format"] = HELD_ANY_FORMAT
     return Condition(**values).name
-
-
-def _chance(outcomes: Outcomes, group: pl.DataFrame) -> dict[str, float]:
-    """What chance alone gives, where every value has one column of outcomes."""
-    cells = outcomes.stats.dates(group["column"].to_numpy())
-    combine = outcomes.metric.combine
-    return chance_columns(chance_deltas(cells, combine, num_draws=NUM_DRAWS, seed=SEED))

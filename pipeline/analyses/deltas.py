@@ -10,13 +10,10 @@ import polars as pl
 
 from pipeline.analyses._evidence import Evidence
 from pipeline.analyses._outcomes import AXES, CONDITION, SERIES, SERIES_KEY, Outcomes
-from pipeline.analyses._spread import chance_columns, spread
+from pipeline.analyses._spread import SEED, chance, spread
 from pipeline.analyses._stats import Cells, Ints, chance_deltas, holm, p_value, percent
 from pipeline.core.records import STATUSES
 
-SEED = 0
-NUM_DRAWS = 200
-"""Enough for the median and the 95th percentile of what chance gives."""
 ALPHA = 0.05
 """Chance of calling any row of the table more than chance when none is."""
 MIN_FULL_DRAWS = 1000
@@ -119,8 +116,8 @@ def _chance(cells: Cells, outcomes: Outcomes, delta: float, max_draws: int) -> d
     alarms: a row is called only by its full set of draws, which knows nothing of the first.
     """
     combine = outcomes.metric.combine
-    draws = chance_deltas(cells, combine, num_draws=NUM_DRAWS, seed=SEED)
+    draws, columns = chance(cells, combine)
     p = p_value(draws, delta)
     if p < 2 * ALPHA:
         p = p_value(chance_deltas(cells, combine, num_draws=max_draws, seed=SEED + 1), delta)
-    return {**chance_columns(draws), "p_value": p}
+    return columns | {"p_value": p}

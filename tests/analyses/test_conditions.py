@@ -109,7 +109,8 @@ def test_with_dates_a_values_score_is_its_mean_over_the_dates() -> None:
     runs = [Run(num_dates=5), Run(num_dates=5, placement="user_end", control=False, seed=1)]
     by_variant = evidence_of(*runs).by_variant.drop_nulls("date")
     means = [
-        by_variant.filter(placement=place)["score"].mean() for place in ("system_start", "user_end")
+        by_variant.filter(placement=placement)["score"].mean()
+        for placement in ("system_start", "user_end")
     ]
     row = spreads(*runs)["placement", "iso"]
     assert (row["num_values"], row["num_dates"], row["chance_delta_95"]) == (2, 5, None)
@@ -123,11 +124,11 @@ def test_one_axis_is_varied_at_a_time() -> None:
             num_dates=3,
             num_items=20,
             wording=wording,
-            placement=place,
-            control=place == "system_start",
+            placement=placement,
+            control=placement == "system_start",
             seed=i,
         )
-        for i, (wording, place) in enumerate(
+        for i, (wording, placement) in enumerate(
             itertools.product(("none", "helpful"), ("system_start", "user_end"))
         )
     ]

@@ -106,7 +106,7 @@ def test_outcomes_are_the_rows_as_arrays_and_can_be_gone_through_again() -> None
             row = np.zeros(cells.num_stats)
             np.add.at(
                 row,
-                cells.places[cells.index[item, column]],
+                cells.stat_numbers[cells.index[item, column]],
                 cells.values[cells.index[item, column]],
             )
             assert (first.answer_texts[int(code)], row.tolist()) == (answer, stats)

@@ -23,9 +23,11 @@ def dense(outcomes: list[list[float]]) -> np.ndarray:
 def cells(outcomes: np.ndarray) -> stats.Cells:
     """(num_items, num_dates, num_stats) statistics, NaN where there is no outcome."""
     rows, is_missing = outcomes.reshape(-1, outcomes.shape[2]), np.isnan(outcomes[:, :, 0])
-    values, places = stats.nonzero(np.nan_to_num(rows))
+    values, stat_numbers = stats.nonzero(np.nan_to_num(rows))
     index = np.where(is_missing, -1, np.arange(len(rows)).reshape(is_missing.shape))
-    return stats.Cells(index=index, values=values, places=places, num_stats=outcomes.shape[2])
+    return stats.Cells(
+        index=index, values=values, stat_numbers=stat_numbers, num_stats=outcomes.shape[2]
+    )
 
 
 def score(outcomes: np.ndarray) -> np.ndarray:

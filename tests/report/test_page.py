@@ -69,15 +69,15 @@ def test_a_card_says_what_is_known_of_the_engines_noise(
 def test_a_card_shows_a_delta_that_is_more_than_chance_before_a_larger_one_that_is_not(
     tables: dict[str, pl.DataFrame],
 ) -> None:
-    mine = tables["deltas"].filter(pl.col("model") == "one").sort("delta", descending=True)
-    smallest = pl.col("metric") == mine["metric"][-1]
-    changed = mine.with_columns(
+    of_model = tables["deltas"].filter(pl.col("model") == "one").sort("delta", descending=True)
+    smallest = pl.col("metric") == of_model["metric"][-1]
+    changed = of_model.with_columns(
         verdict=pl.when(smallest)
         .then(pl.lit("more than chance"))
         .otherwise(pl.lit("within chance"))
     )
     card = page.context(tables | {"deltas": changed}, SIMPLE)["headlines"][0]
-    assert wording.number(mine["delta"][-1]) in card.sentence
+    assert wording.number(of_model["delta"][-1]) in card.sentence
     assert card.tally.startswith("1 of its 3 deltas is")
 
 

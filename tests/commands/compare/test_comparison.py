@@ -164,8 +164,8 @@ def test_only_common_items_and_dates_are_compared_and_the_rest_is_counted() -> N
 
 
 def test_an_outcome_that_failed_in_one_run_leaves_both() -> None:
-    made = synthetic.Run(num_items=10, num_dates=3, varying=1.0)
-    parts = synthetic.parts(made)
+    run = synthetic.Run(num_items=10, num_dates=3, varying=1.0)
+    parts = synthetic.parts(run)
     lost = (
         parts["completions"]
         .filter(pl.col("variant").str.starts_with("iso"))["output_id", "item_id"]

@@ -13,7 +13,7 @@ def cells(values: np.ndarray) -> stats.Cells:
     return stats.Cells(
         index=np.where(np.isnan(values), -1, np.nan_to_num(values)).astype(np.int64),
         values=np.array([[0.0], [1.0]]),
-        places=np.zeros((2, 1), dtype=np.uint8),
+        stat_numbers=np.zeros((2, 1), dtype=np.uint8),
         num_stats=1,
     )
 
