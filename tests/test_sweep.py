@@ -45,7 +45,7 @@ def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(
     simulated_run: Run, simulated_spec: SweepSpec
 ) -> None:
     sections = provenance_of(simulated_run, simulated_spec).sections
-    assert sections["Run"]["fingerprint"] == simulated_run.manifest()["fingerprint"][:16]
+    assert sections["Run"]["fingerprint"] == simulated_run.manifest().fingerprint[:16]
     assert "transformers" in sections["Versions"]
     assert "hash" in sections["Model simulated"]["chat template"]
     assert sections["Metrics"]["bleu"].startswith("nrefs:1")

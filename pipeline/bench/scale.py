@@ -33,15 +33,15 @@ def measure(bench: Bench) -> Figures:
     watch = _Watch()
     with scratch() as folder:
         run = run_sweep(_sweep(bench, folder), folder / "run", bench.reporter, around=watch.stage)
-        counts = run.manifest()["counts"]
+        counts = run.manifest().counts
         stored = (folder / "run" / "completions").rglob("*.parquet")
         return {
-            "scale_requests": counts["prompts"],
-            "scale_prompt_tokens": counts["prompt_tokens"],
-            "scale_requests_per_s": counts["prompts"] / watch.seconds["generate"],
+            "scale_requests": counts.prompts,
+            "scale_prompt_tokens": counts.prompt_tokens,
+            "scale_requests_per_s": counts.prompts / watch.seconds["generate"],
             **{f"scale_{name}_s": value for name, value in watch.seconds.items()},
             **watch.memory(),
-            "scale_bytes_per_completion": sum(p.stat().st_size for p in stored) / counts["prompts"],
+            "scale_bytes_per_completion": sum(p.stat().st_size for p in stored) / counts.prompts,
         }
 
 

@@ -186,7 +186,7 @@ def _check_same(runs: list[Run]) -> None:
 
 def _measured(run: Run, models: set[str]) -> dict[str, Any]:
     """What decides the answers of `models` in a run, but for its engine."""
-    settings = run.manifest()["settings"]
+    settings = run.manifest().settings.model_dump(mode="json")
     shared = {k: v for k, v in settings["sweep"].items() if k not in ("engine", "name", "models")}
     return {
         "tasks": settings["tasks"],
@@ -202,7 +202,7 @@ def _measured(run: Run, models: set[str]) -> dict[str, Any]:
 
 def _models(run: Run) -> dict[str, dict[str, Any]]:
     """The settings of each model of a run."""
-    return {model["name"]: model for model in run.manifest()["settings"]["sweep"]["models"]}
+    return {model["name"]: model for model in run.manifest().settings.sweep["models"]}
 
 
 def _variants(run: Run) -> set[str]:

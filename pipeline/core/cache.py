@@ -1,12 +1,10 @@
-"""The folder where fetched data and converted models are kept between runs, and the lock under
-which it is filled.
-"""
+"""The folder where fetched data and converted models are kept between runs."""
 
-import contextlib
-import fcntl
 import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+from pipeline.core import locks
 
 
 def folder() -> Path:
@@ -16,14 +14,6 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "datesweep"
 
 
-@contextlib.contextmanager
-def locked(target: Path) -> Iterator[None]:
-    """While inside, no other process fills `target`; its folder is made first.
-
-    Whoever comes second waits, and then finds the target. The lock falls with its process, however
-    that ends.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def filling(target: Path) -> AbstractContextManager[None]:
+    """While inside, no other process fills `target`: whoever comes second waits, and finds it."""
+    return locks.exclusive(target.with_name(f"{target.name}.lock"), wait=True)

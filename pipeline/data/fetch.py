@@ -18,7 +18,7 @@ from pipeline.core import cache
 from pipeline.core.errors import DataError, PipelineError
 from pipeline.core.progress import Reporter
 from pipeline.data import checkpoints
-from pipeline.data.rows import first_available, origin, pinned, rows, to_fetch
+from pipeline.data.rows import first_available, origin_of, pinned, read_rows, to_fetch
 from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.tasks import Source
 
@@ -107,8 +107,8 @@ def _fetch_data(sources: Sequence[Source], data_root: str | None, reporter: Repo
     verb = "fetching" if to_fetch(sources, data_root) else "reading"
     with reporter.waiting(f"{verb} {names}"):
         source = first_available(sources, data_root)
-        num_rows = sum(1 for _ in rows(source, data_root))
-    where = origin(source, data_root)
+        num_rows = sum(1 for _ in read_rows(source, data_root))
+    where = origin_of(source, data_root)
     pin = pinned(source) if where.startswith("Hub") else None
     reporter.say(f"{source.dataset} ({source.config}, {source.split}): {num_rows:,} rows, {where}")
     return Fetched(

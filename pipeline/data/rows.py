@@ -1,5 +1,4 @@
-"""Rows of a Hub data set: from the Hub, from a local mirror with the same columns, or from a Python
-package that ships them.
+"""Rows of a Hub data set: from the Hub, a local mirror with its columns, or a Python package.
 
 A mirror is a folder `<dataset>/<config>/<split>.parquet` (or `.jsonl`), e.g.
 `cais/mmlu/all/test.parquet`. A split is read from the first of these places:
@@ -44,7 +43,7 @@ class Pin:
     """Of the file with the rows; empty where there is none."""
 
 
-def rows(source: Source, data_root: str | None) -> Iterator[dict[str, Any]]:
+def read_rows(source: Source, data_root: str | None) -> Iterator[dict[str, Any]]:
     """The rows of `source` as dictionaries in the Hub's schema, in the Hub's order.
 
     `data_root` is the mirror to read; None reads the one that DATESWEEP_DATA names, and what the
@@ -60,8 +59,8 @@ def rows(source: Source, data_root: str | None) -> Iterator[dict[str, Any]]:
     return _mirror_rows(source, root) if root else _fetched_rows(source)
 
 
-def origin(source: Source, data_root: str | None) -> str:
-    """Where `rows` reads `source` from, in words for a manifest.
+def origin_of(source: Source, data_root: str | None) -> str:
+    """Where `read_rows` reads `source` from, in words for a manifest.
 
     A mirror is named without its path, which differs between machines.
     """
@@ -85,7 +84,7 @@ def first_available(candidates: Sequence[Source], data_root: str | None) -> Sour
     root = _named_mirror(data_root)
     for source in candidates:
         if source.package is not None or (
-            _mirror_file(source, root) if root else fetch(source).num_rows is not None
+            _mirror_file(source, root) if root else fetch_split(source).num_rows is not None
         ):
             return source
     tried = "; ".join(f"{s.dataset} ({s.config}, {s.split})" for s in candidates)
@@ -98,7 +97,7 @@ def first_available(candidates: Sequence[Source], data_root: str | None) -> Sour
 
 
 def to_fetch(candidates: Sequence[Source], data_root: str | None) -> Source | None:
-    """The source for which `rows`, or `first_available`, would have to ask the Hub.
+    """The source for which `read_rows`, or `first_available`, would have to ask the Hub.
 
     None when it would not. Looks at local files only.
     """
@@ -115,7 +114,7 @@ def to_fetch(candidates: Sequence[Source], data_root: str | None) -> Source | No
     return None
 
 
-def fetch(source: Source, say: Callable[[str], None] = lambda text: None) -> Pin:
+def fetch_split(source: Source, say: Callable[[str], None] = lambda text: None) -> Pin:
     """What is kept of `source` in the cache folder, fetched from the Hub if it is not there yet.
 
     `say` gets a line before that.
@@ -128,7 +127,7 @@ def fetch(source: Source, say: Callable[[str], None] = lambda text: None) -> Pin
     """
     if found := pinned(source):
         return found
-    with cache.locked(_fetched_file(source)):
+    with cache.filling(_fetched_file(source)):
         if found := pinned(source):
             return found
         say(f"fetching {source.dataset} ({source.config}, {source.split}) from the Hub")
@@ -192,7 +191,7 @@ def _mirror_rows(source: Source, root: Path) -> Iterator[dict[str, Any]]:
 
 
 def _fetched_rows(source: Source) -> Iterator[dict[str, Any]]:
-    pin, path = fetch(source), _fetched_file(source)
+    pin, path = fetch_split(source), _fetched_file(source)
     if pin.num_rows is None:
         raise DataError(
             f"{source.dataset} has no split {source.split!r} in configuration "
@@ -272,9 +271,7 @@ _NOT_OFFERED = ("BuilderConfig", "Bad split")
 
 
 def _store(source: Source, commit: str, data: Any) -> Pin:
-    """The pin of `data`, written after its rows, each in one step, so that what a killed process
-    leaves does not count.
-    """
+    """The pin of `data`, written after its rows, each in one step."""
     path, sha256 = _fetched_file(source), ""
     if data is not None:
         part = _part(path)

@@ -89,7 +89,7 @@ def load_plan(run: Run, spec: SweepSpec) -> LoadedPlan:
 def _benchmarks(run: Run, spec: SweepSpec, asked: pl.DataFrame) -> list[Benchmark]:
     items = {(i.task, i.item_id): i for i in tables.to_records(Item, run.plan_table("items"))}
     examples = list(tables.to_records(Item, run.plan_table("examples")))
-    planned = run.manifest()["settings"]["tasks"]
+    planned = run.manifest().settings.tasks
     return [
         Benchmark(
             spec=task,
@@ -98,8 +98,8 @@ def _benchmarks(run: Run, spec: SweepSpec, asked: pl.DataFrame) -> list[Benchmar
                 for item_id in asked.filter(task=task.name, style=task.style)["item_id"]
             ],
             examples=[example for example in examples if example.task == task.name],
-            num_rows=planned[f"{task.name}.{task.style}"]["num_rows"],
-            example_source=planned[f"{task.name}.{task.style}"]["examples"],
+            num_rows=planned[f"{task.name}.{task.style}"].num_rows,
+            example_source=planned[f"{task.name}.{task.style}"].examples,
         )
         for task in spec.tasks
     ]

@@ -136,7 +136,7 @@ class ReplicaPool:
         """Nothing is started yet, and nothing outlives the pool's context."""
         self.run, self.spec, self.jobs, self.reporter = run, spec, jobs, reporter
         self.room = resources
-        self.fingerprint = run.manifest()["fingerprint"]
+        self.fingerprint = run.manifest().fingerprint
         queue = cluster.actor(ShardQueue, cluster.own_node(), num_cpus=0)
         self.queues = {job: queue.remote(job.missing) for job in jobs}
         self.workers: dict[Worker, Starting | Running] = {}

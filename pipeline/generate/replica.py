@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline import cluster, engines
 from pipeline.core import quiet
-from pipeline.core.errors import EngineError
+from pipeline.core.errors import EngineError, StoreError
 from pipeline.data import checkpoints
 from pipeline.generate.requests import Composer
 from pipeline.generate.shard_writer import ShardWriter, Tally
@@ -75,8 +75,8 @@ class Replica:
     def _check_folder(self, fingerprint: str) -> None:
         folder, host = self.run.folder, socket.gethostname()
         try:
-            seen = self.run.manifest()["fingerprint"]
-        except (OSError, ValueError, KeyError) as error:
+            seen = self.run.manifest().fingerprint
+        except (OSError, StoreError) as error:
             raise EngineError(
                 f"node {host} cannot read the run folder {folder} "
                 f"({type(error).__name__}: {error}); {_SHARED}"

@@ -56,7 +56,7 @@ def generate(run: Run, spec: SweepSpec, reporter: Reporter, address: str | None 
 
 def _as_planned(run: Run, model: ModelSpec, reporter: Reporter) -> ModelSpec:
     """`model` at the commit it was planned with, its weights fetched and compared to the plan's."""
-    planned = run.manifest()["settings"]["checkpoints"][model.name]
+    planned = run.manifest().settings.checkpoints[model.name]
     if commit := planned.get("commit"):
         weights = model.weights.model_copy(update={"revision": commit})
         model = model.model_copy(update={"weights": weights})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pipeline import tasks
 from pipeline.core.errors import DataError
 from pipeline.core.records import Item
-from pipeline.data.rows import first_available, rows
+from pipeline.data import first_available, read_rows
 from pipeline.settings import ModelSpec, TaskSpec
 
 
@@ -52,7 +52,7 @@ def load(spec: TaskSpec, data_root: str | None) -> Benchmark:
             says.
     """
     task = tasks.get(spec.name, spec.style)
-    items = list(task.items(rows(task.source, data_root)))
+    items = list(task.items(read_rows(task.source, data_root)))
     if not items or (spec.rows is not None and len(items) != spec.rows):
         message = f"task {task.name}: {task.source.dataset} ({task.source.config}, "
         message += f"{task.source.split}) has {len(items):,} rows"
@@ -64,7 +64,7 @@ def load(spec: TaskSpec, data_root: str | None) -> Benchmark:
     example_source = ""
     if task.num_shots:
         source = first_available(task.example_sources, data_root)
-        examples = list(task.examples(rows(source, data_root), items))
+        examples = list(task.examples(read_rows(source, data_root), items))
         example_source = f"{source.config}/{source.split}"
     return Benchmark(
         spec=spec,

@@ -12,19 +12,18 @@ from typing import Any
 
 import polars as pl
 
-from pipeline import __version__, store
+from pipeline import __version__
 from pipeline.core import tables
 from pipeline.core.errors import ConfigError
 from pipeline.core.progress import Reporter
 from pipeline.core.records import Arm, AskedItem, Item, Variant
-from pipeline.data import checkpoints
-from pipeline.data.rows import origin
+from pipeline.data import checkpoints, origin_of
 from pipeline.plan import order, scoring
 from pipeline.plan.benchmarks import Benchmark, load
 from pipeline.plan.checks import check_all
 from pipeline.prompts import variants
 from pipeline.settings import SweepSpec
-from pipeline.store import PromptReport, Run, write_json
+from pipeline.store import Counts, Manifest, PlanSettings, PromptReport, Run, TaskSettings
 
 Say = Callable[[str], None]
 
@@ -45,7 +44,7 @@ _NOT_IN_FINGERPRINT: dict[str, Any] = {
 class Plan:
     """What a sweep asks, in memory."""
 
-    settings: dict[str, Any]
+    settings: PlanSettings
     """What the results depend on; its hash is the run's fingerprint."""
     benchmarks: list[Benchmark]
     variants: list[Variant]
@@ -67,7 +66,7 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
     if run.claim(plan.settings):
         # Titles, replicas, paths and the like may have changed; the stages that come later read
         # them from here.
-        write_json({**run.manifest(), "sweep": _stored(spec)}, run.manifest_path)
+        run.write_manifest(run.manifest().model_copy(update={"sweep": _stored(spec)}))
     else:
         with reporter.waiting("checking that every prompt carries its date"):
             write(run, spec, plan, reporter.say)
@@ -77,7 +76,7 @@ def make_plan(run: Run, spec: SweepSpec, reporter: Reporter) -> Plan:
 def planned_spec(run: Run) -> SweepSpec:
     """The settings with which `run` was planned, and the metrics that were chosen for it since."""
     # Settings that are no more may stand in a run of before.
-    planned = SweepSpec.model_validate_json(json.dumps(run.manifest()["sweep"]), extra="ignore")
+    planned = SweepSpec.model_validate_json(json.dumps(run.manifest().sweep), extra="ignore")
     return scoring.as_scored(run, planned)
 
 
@@ -99,31 +98,29 @@ def gather(spec: SweepSpec, say: Say = lambda text: None) -> Plan:
     benchmarks = [load(task, spec.data_root) for task in spec.tasks]
     folders = {model.name: checkpoints.folder(model, say, weights=False) for model in spec.models}
     libraries = ("transformers", "tokenizers", "jinja2")
-    settings = {
-        "sweep": spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT),
-        "texts": variants.texts(spec.conditions),
-        "tasks": {benchmark.name: _task_settings(benchmark) for benchmark in benchmarks},
-        "checkpoints": {m.name: checkpoints.identity(m, folders[m.name]) for m in spec.models},
-        "versions": {
-            **{name: importlib.metadata.version(name) for name in libraries},
-            "datesweep": __version__,
-        },
-    }
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    settings = PlanSettings(
+        sweep=spec.model_dump(mode="json", exclude=_NOT_IN_FINGERPRINT),
+        texts=variants.texts(spec.conditions),
+        tasks={benchmark.name: _task_settings(benchmark) for benchmark in benchmarks},
+        checkpoints={m.name: checkpoints.identity(m, folders[m.name]) for m in spec.models},
+        versions=versions | {"datesweep": __version__},
+    )
     return Plan(settings=settings, benchmarks=benchmarks, variants=swept)
 
 
-def _task_settings(benchmark: Benchmark) -> dict[str, Any]:
+def _task_settings(benchmark: Benchmark) -> TaskSettings:
     task = benchmark.task
-    return {
-        "version": task.version,
-        "dataset": task.source.dataset,
-        "max_tokens": benchmark.spec.max_tokens or task.max_tokens,
-        "num_rows": benchmark.num_rows,
-        "num_items": len(benchmark.items),
-        "items_hash": _items_hash(benchmark.items),
-        "examples": benchmark.example_source,
-        "examples_hash": _items_hash(benchmark.examples),
-    }
+    return TaskSettings(
+        version=task.version,
+        dataset=task.source.dataset,
+        max_tokens=benchmark.spec.max_tokens or task.max_tokens,
+        num_rows=benchmark.num_rows,
+        num_items=len(benchmark.items),
+        items_hash=_items_hash(benchmark.items),
+        examples=benchmark.example_source,
+        examples_hash=_items_hash(benchmark.examples),
+    )
 
 
 def _items_hash(items: list[Item]) -> str:
@@ -142,13 +139,13 @@ def write(run: Run, spec: SweepSpec, plan: Plan, say: Say = lambda text: None) -
     ordered = order.prefix_order(plan.benchmarks, plan.variants, placebo)
     requests = order.cut_shards(ordered, spec.engine.shard_rows)
     prompts = check_all(spec.models, plan.benchmarks, plan.variants, placebo, say)
-    manifest = {
-        "settings": plan.settings,
-        "fingerprint": store.fingerprint(plan.settings),
-        "sweep": _stored(spec),
-        "data": {b.name: origin(b.task.source, spec.data_root) for b in plan.benchmarks},
-        "counts": _counts(spec, plan, requests, prompts),
-    }
+    manifest = Manifest(
+        settings=plan.settings,
+        fingerprint=plan.settings.fingerprint(),
+        sweep=_stored(spec),
+        data={b.name: origin_of(b.task.source, spec.data_root) for b in plan.benchmarks},
+        counts=_counts(spec, plan, requests, prompts),
+    )
     examples = _once(example for b in plan.benchmarks for example in b.examples)
     plan_tables = {
         "items": tables.from_records(Item, plan.items),
@@ -175,15 +172,15 @@ def _stored(spec: SweepSpec) -> dict[str, Any]:
 
 def _counts(
     spec: SweepSpec, plan: Plan, requests: pl.DataFrame, prompts: dict[str, PromptReport]
-) -> dict[str, int]:
+) -> Counts:
     """How much work the plan is; tokens over all models."""
-    return {
-        "models": len(spec.models),
-        "items": sum(len(benchmark.items) for benchmark in plan.benchmarks),
-        "dates": len(spec.calendar.days()),
-        "variants": len(plan.variants),
-        "prompts_per_model": requests.height,
-        "prompts": requests.height * len(spec.models),
-        "prompt_tokens": sum(report.tokens.prompt for report in prompts.values()),
-        "shards_per_model": requests["shard"].n_unique(),
-    }
+    return Counts(
+        models=len(spec.models),
+        items=sum(len(benchmark.items) for benchmark in plan.benchmarks),
+        dates=len(spec.calendar.days()),
+        variants=len(plan.variants),
+        prompts_per_model=requests.height,
+        prompts=requests.height * len(spec.models),
+        prompt_tokens=sum(report.tokens.prompt for report in prompts.values()),
+        shards_per_model=requests["shard"].n_unique(),
+    )

@@ -15,11 +15,11 @@ from pipeline.store import PromptTokens, Run
 
 def plan_line(run: Run) -> str:
     """What `run` asks, in one line."""
-    counts = run.manifest()["counts"]
+    counts = run.manifest().counts
     return (
-        f"plan: {counts['prompts']:,} prompts ({counts['models']} models x {counts['items']:,} "
-        f"items x {counts['variants']:,} variants, and the placebo), "
-        f"{counts['prompt_tokens']:,} prompt tokens -> {run.folder}"
+        f"plan: {counts.prompts:,} prompts ({counts.models} models x {counts.items:,} "
+        f"items x {counts.variants:,} variants, and the placebo), "
+        f"{counts.prompt_tokens:,} prompt tokens -> {run.folder}"
     )
 
 
@@ -47,10 +47,10 @@ def task_table(plan: Plan) -> Table:
 def plan_table(run: Run) -> Table:
     """What `run` asks, in numbers."""
     manifest = run.manifest()
-    table = Table(title=f"plan of {manifest['sweep']['name']}", show_header=False)
-    for name, value in manifest["counts"].items():
-        table.add_row(name.replace("_", " "), f"{value:,}")
-    table.add_row("fingerprint", manifest["fingerprint"][:16])
+    table = Table(title=f"plan of {manifest.sweep['name']}", show_header=False)
+    for name, count in manifest.counts.in_words().items():
+        table.add_row(name, count)
+    table.add_row("fingerprint", manifest.fingerprint[:16])
     table.add_row("folder", str(run.folder))
     return table
 
@@ -67,7 +67,7 @@ def cost_table(run: Run, spec: SweepSpec, stated: Rate | None, num_gpus: int | N
     on_gpus = [f"on {num_gpus} GPUs"] if num_gpus else []
     for name in ("prompt", "floor", "computed", "cached", "output", "disk", "GPU-h", *on_gpus):
         table.add_column(name, justify="right", no_wrap=True)
-    reports, num_rows = run.prompts(), run.manifest()["counts"]["prompts_per_model"]
+    reports, num_rows = run.prompts(), run.manifest().counts.prompts_per_model
     rates = {m.name: stated for m in spec.models} if stated else kept_rates()
     size = block_size(spec)
     for model in spec.models:

@@ -28,20 +28,20 @@ def provenance_of(run: Run, spec: SweepSpec) -> Provenance:
     """Where the numbers of `run` come from, for its report."""
     manifest, prompts = run.manifest(), run.prompts()
     facts = {model.name: run.engine_facts(model.name) for model in spec.models}
-    counts = {name.replace("_", " "): f"{value:,}" for name, value in manifest["counts"].items()}
     versions = {k: v for f in facts.values() if f for k, v in f.versions.items()}
     sections = {
-        "Run": {"sweep": spec.name, "fingerprint": manifest["fingerprint"][:16], **counts},
+        "Run": {"sweep": spec.name, "fingerprint": manifest.fingerprint[:16]}
+        | manifest.counts.in_words(),
         "Dates and conditions": _calendar(spec),
         "Metrics": _signatures(run, spec),
         "Metrics chosen with score --metrics": {
             task: ", ".join(names) for task, names in run.chosen_metrics().items()
         },
         "Data": {
-            name: f"{task['dataset']} ({manifest['data'][name]}), {task['num_items']} items"
-            for name, task in manifest["settings"]["tasks"].items()
+            name: f"{task.dataset} ({manifest.data[name]}), {task.num_items} items"
+            for name, task in manifest.settings.tasks.items()
         },
-        "Versions": manifest["settings"]["versions"] | versions,
+        "Versions": manifest.settings.versions | versions,
         "Throughput": _throughput(run),
         "Programs of the model": run.confinement(),
     }

@@ -1,49 +1,26 @@
-"""Turns on this machine: many programs at once, or one with the machine to itself."""
+"""Many programs at once, or one with the machine to itself."""
 
 import contextlib
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.core import locks
+
 
 @contextlib.contextmanager
-def turn(*, alone: bool) -> Iterator[None]:
-    """While inside with `alone`, nobody else of this user is inside, in whatever process or thread.
-
-    Without it, others may be.
+def running(*, alone: bool) -> Iterator[None]:
+    """While inside with `alone`, no other program of this user runs, in any process or thread.
 
     Everyone passes a gate first. Whoever wants to be alone keeps it shut while those inside leave,
-    so it waits no longer than they take.
+    so it waits no longer than they take. The locks are this machine's alone, so they live in the
+    temporary folder and not in the cache.
     """
-    kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-    with contextlib.ExitStack() as stack:
-        with contextlib.ExitStack() as gate:
-            gate.enter_context(_locked("gate", fcntl.LOCK_EX))
-            stack.enter_context(_locked("room", kind))
+    gate, room = (
+        Path(tempfile.gettempdir()) / f"datesweep-{os.getuid()}.{name}" for name in ("gate", "room")
+    )
+    with contextlib.ExitStack() as inside:
+        with locks.shared_or_alone(gate, alone=True):
+            inside.enter_context(locks.shared_or_alone(room, alone=alone))
         yield
-
-
-@contextlib.contextmanager
-def _locked(name: str, kind: int) -> Iterator[None]:
-    """A lock that falls with its process.
-
-    It is this machine's alone, so it lives in the temporary folder and not in the cache.
-    """
-    path = Path(tempfile.gettempdir()) / f"datesweep-{os.getuid()}.{name}"
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except (
-        OSError
-    ):  # the name is taken by somebody else: that may cost us a quiet turn, but not the run
-        yield
-        return
-    try:
-        if (
-            os.fstat(fd).st_uid == os.getuid()
-        ):  # whoever owns another's could keep us waiting for ever
-            fcntl.flock(fd, kind)
-        yield
-    finally:
-        os.close(fd)

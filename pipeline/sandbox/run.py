@@ -89,7 +89,7 @@ class Sandbox:
             tests: run in another process.
             alone: wait for a turn in which no other program of this user runs on this machine.
         """
-        with machine_lock.turn(alone=alone):
+        with machine_lock.running(alone=alone):
             start = time.monotonic()
             result = self._verdict(program, tests, start + self.limits.timeout_s)
             return dataclasses.replace(result, duration_s=time.monotonic() - start)

@@ -12,12 +12,14 @@ from pipeline.store.files import (
     write_json as write_json,
     write_parquet as write_parquet,
 )
+from pipeline.store.manifest import (
+    Counts as Counts,
+    Manifest as Manifest,
+    PlanSettings as PlanSettings,
+    TaskSettings as TaskSettings,
+    differences as differences,
+)
 from pipeline.store.places import OBJECT_STORES as OBJECT_STORES, Place as Place
 from pipeline.store.prompt_report import PromptReport as PromptReport, PromptTokens as PromptTokens
-from pipeline.store.run_folder import (
-    PLAN_TABLES as PLAN_TABLES,
-    Run as Run,
-    differences as differences,
-    fingerprint as fingerprint,
-)
+from pipeline.store.run_folder import PLAN_TABLES as PLAN_TABLES, Run as Run
 from pipeline.store.telemetry import Telemetry as Telemetry

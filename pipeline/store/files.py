@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.store.manifest import differences
 from pipeline.store.places import OBJECT_STORES, Place, Remote
 
 
@@ -46,21 +47,32 @@ def read_parquet(path: Place) -> pl.DataFrame:
 def scan_parquet(paths: Sequence[Place]) -> pl.LazyFrame:
     """The tables at `paths`, one below the other, read as they are needed.
 
-    Of stores that Polars cannot read, held in memory as stored.
+    Files on stores that Polars cannot read are held in memory as they are stored.
     """
     if all(isinstance(path, Path) or path.scheme in OBJECT_STORES for path in paths):
         return pl.scan_parquet([str(path) for path in paths], glob=False)
     return pl.scan_parquet(read_all(paths))
 
 
+def _types(schema: pl.Schema) -> dict[str, str]:
+    return {name: str(dtype) for name, dtype in schema.items()}
+
+
 def read_all(paths: Sequence[Place]) -> list[bytes]:
-    """What each file holds; several at a time, since a store takes tens of milliseconds for each."""
+    """What each file holds; several at a time, as a store takes tens of milliseconds for each."""
     with ThreadPoolExecutor(16) as pool:
         return list(pool.map(lambda path: path.read_bytes(), paths))
 
 
-def write_parquet(frame: pl.DataFrame, path: Place) -> None:
-    """Write `frame` to `path` in one step; equal frames give equal bytes."""
+def write_parquet(frame: pl.DataFrame, path: Place, schema: pl.Schema | None = None) -> None:
+    """Write `frame` to `path` in one step; equal frames give equal bytes.
+
+    Raises:
+        TypeError: the frame's columns are not those of `schema`, which is a fault of ours.
+    """
+    if schema is not None and frame.schema != schema:
+        lines = differences(_types(schema), _types(frame.schema))
+        raise TypeError(f"{path.name}: other columns than it is to have: {'; '.join(lines)}")
     with replacing(path) as part:
         frame.write_parquet(part, compression="zstd", statistics=True, row_group_size=1 << 20)
 

@@ -1,6 +1,9 @@
 """Where a run folder may be: a local path or a URL that fsspec can write.
 
-And how one process keeps others out of either.
+`universal_pathlib` offers paths for URLs too. `Remote` is kept since a run needs little, and that
+exactly: what a store cannot tell is an error and not False or an empty folder, listings are never
+cached, names are matched as they are, brackets included, and a file is made or replaced in one step
+where the store can.
 """
 
 import contextlib
@@ -74,9 +77,8 @@ class Remote:
             return
         for entry in entries:
             child = self / entry["name"].rstrip("/").rpartition("/")[2]
-            if fnmatch.fnmatchcase(child.name, first) and (entry["type"] == "directory") == bool(
-                rest
-            ):
+            is_wanted = (entry["type"] == "directory") == bool(rest)
+            if is_wanted and fnmatch.fnmatchcase(child.name, first):
                 yield from child.glob(rest) if rest else [child]
 
     def read_bytes(self) -> bytes:
@@ -113,9 +115,7 @@ class Remote:
         return True
 
     def upload(self, local: Path) -> None:
-        """Make this file a copy of `local`, at once where the store renames files or shows only
-        whole ones.
-        """
+        """Make this file a copy of `local`, in one step where the store can."""
         with self._asking() as (files, path):
             # A store without a rename of its own has fsspec's, which copies: no safer than writing
             # the file where it belongs.
@@ -138,10 +138,7 @@ class Remote:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[tuple[Any, str]]:
-        """The file system of this URL and the path in it.
-
-        Fsspec keeps one for each setting, so asking again is cheap.
-        """
+        """The file system of this URL, which fsspec keeps, and the path in it."""
         try:
             yield _fsspec().core.url_to_fs(self.url, use_listings_cache=False)
         except (FileNotFoundError, StoreError):

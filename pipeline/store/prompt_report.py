@@ -1,4 +1,4 @@
-"""What a plan found of each model's prompts: the type of `plan/prompts.json`, its reader, its writer."""
+"""What a plan found of each model's prompts: the type of `plan/prompts.json`."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -1,16 +1,20 @@
-"""The run folder. A stage reads one part of it and writes another.
+"""The run folder: a stage reads one part of it and writes another.
 
 A file is done if and only if it has its final name.
 
-manifest.json                                  resolved settings, fingerprint, versions: what the results depend on
-plan/<table>.parquet prompts.json               what is asked, tables of `PLAN_TABLES`; and what was found of each model's prompts
-engines/<model>.json                           versions, hardware and settings that the engine honoured
-completions/<model>/<shard>.parquet            what the models answered
-scores/<model>/<task>.<style>/<chunk>.parquet  what the answers are worth
-tables/<name>.parquet <name>.csv               what the scores say
-report.html
-telemetry/<model>/<shard>.json                 how long it took and what the cache saved; the one part that differs between runs
-logs/                                          what engines and workers said; on the machine itself where the folder is remote
+    manifest.json                  what the run was planned with: `Manifest`
+    plan/<table>.parquet           what is asked: `PLAN_TABLES`
+    plan/prompts.json              what was found of each model's prompts: `PromptReport`
+    engines/<model>.json           versions, hardware and settings that the engine honoured
+    completions/<model>/<shard>.parquet             what the models answered
+    scores/<model>/<task>.<style>/<chunk>.parquet   what the answers are worth
+    scores/metrics.json, confinement.json           which metrics were chosen; how programs ran
+    tables/<name>.parquet, .csv    what the scores say
+    report.html
+    telemetry/<model>/<shard>.json how long it took and what the cache saved
+    logs/                          what engines and workers said, on the machine itself if remote
+
+Telemetry and logs are the only parts that differ between two runs of one sweep.
 
 A folder is a local path, network drives included, or a URL that fsspec can write, such as
 `s3://bucket/run`, with the package for its scheme installed (s3fs for this one) and credentials
@@ -23,50 +27,30 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
-from pipeline.core import cache
+from pipeline.core import cache, locks, tables
 from pipeline.core.errors import StoreError, first_few, nearest
+from pipeline.core.records import Arm, AskedItem, Item, PlanRow, Variant
 from pipeline.store.engine_facts import EngineFacts, read_engine_facts, write_engine_facts
 from pipeline.store.files import read_parquet, replacing, scan_parquet, write_json, write_parquet
-from pipeline.store.locks import flocked, leased
+from pipeline.store.lease import in_use, leased
+from pipeline.store.manifest import Manifest, PlanSettings, differences
 from pipeline.store.places import Place, Remote, place
 from pipeline.store.prompt_report import PromptReport, from_json, to_json
 from pipeline.store.telemetry import Telemetry, read_telemetry, write_telemetry
 
-PLAN_TABLES = ("items", "examples", "variants", "asked", "arms", "requests")
-
-
-def fingerprint(settings: dict[str, Any]) -> str:
-    """SHA-256 of `settings` in a canonical JSON form."""
-    return hashlib.sha256(
-        json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()
-    ).hexdigest()
-
-
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """One line for each key whose value differs between two nested settings: `path: was X, now Y`."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = sorted({*old, *new})
-        return [
-            line
-            for k in keys
-            for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)
-        ]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            line
-            for i, (a, b) in enumerate(zip(old, new, strict=True))
-            for line in differences(a, b, f"{path}.{i}")
-        ]
-    return [] if old == new else [f"{path}: was {_short(old)}, now {_short(new)}"]
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+PLAN_TABLES: dict[str, type] = {
+    "items": Item,
+    "examples": Item,
+    "variants": Variant,
+    "asked": AskedItem,
+    "arms": Arm,
+    "requests": PlanRow,
+}
+"""Tables of the plan, and the record that each row of them is."""
 
 
 class Run:
@@ -93,16 +77,11 @@ class Run:
 
     @property
     def logs(self) -> Path:
-        """Where engines write what they say: in the folder, or where that is remote, in the cache
-        folder of the machine they run on.
-        """
+        """Where engines write what they say; of a remote folder, in the cache of their machine."""
         if isinstance(self.folder, Path):
             return self.folder / "logs"
-        return (
-            cache.folder()
-            / "logs"
-            / f"{self.folder.name}-{hashlib.sha256(self.folder.url.encode()).hexdigest()[:8]}"
-        )
+        digest = hashlib.sha256(self.folder.url.encode()).hexdigest()
+        return cache.folder() / "logs" / f"{self.folder.name}-{digest[:8]}"
 
     @property
     def manifest_path(self) -> Place:
@@ -114,99 +93,110 @@ class Run:
         """Where the report goes."""
         return self.folder / "report.html"
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest: `settings`, `fingerprint` and what `plan` found."""
-        return dict(json.loads(self.manifest_path.read_text()))
+    def manifest(self) -> Manifest:
+        """What the run was planned with.
 
-    def claim(self, settings: dict[str, Any]) -> bool:
-        """Whether the folder already holds a plan for exactly these `settings`.
+        Raises:
+            StoreError: the file is not of this version of datesweep, or was changed by hand.
+        """
+        try:
+            return Manifest.model_validate_json(self.manifest_path.read_text())
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise StoreError(
+                f"{self.manifest_path} cannot be read: {where}: {first['msg']}; it was written by "
+                "another version of datesweep, or changed by hand: give another folder with --out"
+            ) from None
 
-        False when it is new.
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write the file that makes the folder a run."""
+        write_json(manifest.model_dump(mode="json"), self.manifest_path)
+
+    def claim(self, settings: PlanSettings) -> bool:
+        """Whether the folder holds a plan for exactly these `settings`; False when it is new.
 
         Raises:
             StoreError: it holds a run of other settings; the message names the keys that differ.
         """
         if not self.manifest_path.is_file():
             return False
-        old = self.manifest()
-        if old["fingerprint"] == fingerprint(settings):
+        planned = self.manifest()
+        if planned.fingerprint == settings.fingerprint():
             return True
-        lines = differences(old["settings"], json.loads(json.dumps(settings)))
-        listed = "\n  ".join(first_few(lines, 12))
+        old, new = (one.model_dump(mode="json") for one in (planned.settings, settings))
+        lines = "\n  ".join(first_few(differences(old, new), 12))
         raise StoreError(
-            f"{self.folder} holds a run of other settings; nothing was changed. These keys "
-            f"differ:\n  {listed}\n"
-            "Give another folder with --out, or delete this one."
+            f"{self.folder} holds a run of other settings; nothing was changed. "
+            f"These keys differ:\n  {lines}\nGive another folder with --out, or delete this one."
         )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """While inside, no other process works on this folder.
 
-        The lock falls with the process, however it ends.
-
-        A remote folder has a lease instead, which is weaker; `places.leased` says how.
+        The lock falls with the process, however it ends. A remote folder has a lease instead, which
+        is weaker; `lease.leased` says how.
 
         Raises:
-            StoreError: another process has it.
+            StoreError: another process has it, or the folder cannot be written.
         """
-        with flocked(self.folder) if isinstance(self.folder, Path) else leased(self.folder):
+        if isinstance(self.folder, Remote):
+            with leased(self.folder):
+                yield
+            return
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locks.exclusive(self.folder / ".lock", wait=False))
+            except locks.LockTakenError:
+                raise in_use(self.folder) from None
+            except OSError as error:
+                raise StoreError(f"{self.folder} cannot be locked: {error}") from None
             yield
 
     def write_plan(
-        self,
-        manifest: dict[str, Any],
-        prompts: dict[str, PromptReport],
-        tables: dict[str, pl.DataFrame],
+        self, manifest: Manifest, prompts: dict[str, PromptReport], frames: dict[str, pl.DataFrame]
     ) -> None:
         """Write the plan; the manifest comes last, so a folder with a manifest has a whole plan."""
-        for name in PLAN_TABLES:
-            write_parquet(tables[name], self.folder / "plan" / f"{name}.parquet")
+        for name, record in PLAN_TABLES.items():
+            path = self.folder / "plan" / f"{name}.parquet"
+            write_parquet(frames[name], path, tables.schema(record))
         reports = {model: to_json(report) for model, report in prompts.items()}
         write_json(reports, self.folder / "plan" / "prompts.json")
-        write_json(manifest, self.manifest_path)
+        self.write_manifest(manifest)
 
     def plan_table(self, name: str) -> pl.DataFrame:
         """One of `PLAN_TABLES`."""
         return read_parquet(self.folder / "plan" / f"{name}.parquet")
 
     def requests(self) -> pl.LazyFrame:
-        """The plan's requests with their names: `position`, `shard`, `task`, `style`, `item_id`,
-        `variant`, `replicate`, in plan order.
+        """The plan's requests with their names, in plan order.
+
+        Columns `position`, `shard`, `task`, `style`, `item_id`, `variant`, `replicate`.
         """
-        rows = scan_parquet([self.folder / "plan" / "requests.parquet"]).with_row_index("position")
-        items, arms = (
-            self.plan_table(name).lazy().with_row_index(key)
-            for name, key in (("asked", "item"), ("arms", "arm"))
+        items = self.plan_table("asked").lazy().with_row_index("item")
+        arms = self.plan_table("arms").lazy().with_row_index("arm")
+        named = self._requests.with_row_index("position").join(
+            items, on="item", maintain_order="left"
         )
-        named = rows.join(items, on="item", maintain_order="left").join(
-            arms, on="arm", maintain_order="left"
-        )
+        named = named.join(arms, on="arm", maintain_order="left")
         return named.select("position", "shard", "task", "style", "item_id", "variant", "replicate")
+
+    @property
+    def _requests(self) -> pl.LazyFrame:
+        return scan_parquet([self.folder / "plan" / "requests.parquet"])
 
     def shard_sizes(self) -> dict[int, int]:
         """Requests of each shard, in plan order."""
-        sizes = (
-            scan_parquet([self.folder / "plan" / "requests.parquet"])
-            .group_by("shard")
-            .len()
-            .sort("shard")
-            .collect()
-        )
+        sizes = self._requests.group_by("shard").len().sort("shard").collect()
         return dict(zip(sizes["shard"].to_list(), sizes["len"].to_list(), strict=True))
 
-    def shards_of(self, task: str, style: str, item_ids: pl.Series | None = None) -> list[int]:
-        """Shards of the plan that ask a benchmark, or some of its items, in order."""
-        mine = self.plan_table("asked").with_row_index("item").filter(task=task, style=style)
-        if item_ids is not None:
-            mine = mine.filter(pl.col("item_id").is_in(item_ids.implode()))
-        requests = scan_parquet([self.folder / "plan" / "requests.parquet"])
-        return (
-            requests.filter(pl.col("item").is_in(mine["item"].implode()))
-            .select(pl.col("shard").unique().sort())
-            .collect()["shard"]
-            .to_list()
-        )
+    def shards_of(self, task: str, style: str, item_ids: pl.Series) -> list[int]:
+        """Shards of the plan that ask some items of a benchmark, in order."""
+        numbered = self.plan_table("asked").with_row_index("item").filter(task=task, style=style)
+        items = numbered.filter(pl.col("item_id").is_in(item_ids.implode()))["item"]
+        asking = self._requests.filter(pl.col("item").is_in(items.implode()))
+        return asking.select(pl.col("shard").unique().sort()).collect()["shard"].to_list()
 
     def prompts(self) -> dict[str, PromptReport]:
         """What the plan found of each model's prompts."""
@@ -266,11 +256,9 @@ class Run:
         return scan_parquet(files)
 
     def _files(self, part: str, pattern: str) -> list[Place]:
-        """The files of one part of the folder, in the order of `Path`, which is that of their names
-        part by part.
-        """
-        found: list[Place] = [*(self.folder / part).glob(pattern)]
-        return sorted(found, key=lambda path: str(path).split("/"))
+        """The files of one part of the folder, in the order of their names part by part."""
+        paths: list[Place] = [*(self.folder / part).glob(pattern)]
+        return sorted(paths, key=lambda path: str(path).split("/"))
 
     def engine_facts(self, model: str) -> EngineFacts | None:
         """What the engine of `model` honoured when it started; None before the first start."""
@@ -312,8 +300,5 @@ def _beside(folder: Place) -> str:
     if isinstance(folder, Remote):
         return ""
     known = sorted(p.parent.name for p in folder.parent.glob("*/manifest.json"))
-    return (
-        f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}"
-        if known
-        else ""
-    )
+    there = f"; in {folder.parent} there are: {', '.join(known)}{nearest(folder.name, known)}"
+    return there if known else ""

@@ -57,19 +57,19 @@ def settings_of(folder: Path, *runs: synthetic.Run) -> dict[str, Any]:
 def changed(folder: Path, path: Sequence[str | int], value: object) -> Path:
     """The run in `folder` after the setting at `path`, its keys and positions, became `value`."""
     run = store.Run(folder)
-    manifest = run.manifest()
-    node: Any = manifest["settings"]
+    settings = run.manifest().settings.model_dump(mode="json")
+    node: Any = settings
     for key in path[:-1]:
         node = node[key]
     node[path[-1]] = value
-    store.write_json(manifest, run.manifest_path)
+    run.write_manifest(synthetic.manifest(settings))
     return folder
 
 
 def run_in(folder: Path, *runs: synthetic.Run, facts: dict[str, object] | None = None) -> Path:
     """A run folder as the stages leave it, of made-up answers."""
     run, parts = store.Run(folder), synthetic.parts(*runs)
-    store.write_json({"settings": settings_of(folder, *runs)}, run.manifest_path)
+    run.write_manifest(synthetic.manifest(settings_of(folder, *runs)))
     store.write_parquet(parts["variants"], folder / "plan" / "variants.parquet")
     for model in {r.model for r in runs}:
         store.write_json(facts or FACTS, folder / "engines" / f"{model}.json")

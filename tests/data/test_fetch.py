@@ -125,7 +125,7 @@ def test_after_a_fetch_nothing_needs_the_network(
     monkeypatch.setattr(socket, "create_connection", None)
     hub.unreachable = True
     fetch.check_present(SHOTS)
-    assert len(list(rows.rows(tasks.get("mmlu").source, None))) == len(ROWS)
+    assert len(list(rows.read_rows(tasks.get("mmlu").source, None))) == len(ROWS)
     assert (
         rows.first_available(tasks.get("arc_challenge").example_sources, None).split == "validation"
     )

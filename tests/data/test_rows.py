@@ -16,10 +16,9 @@ import polars as pl
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Translation, Value
 
-from pipeline import tasks
+from pipeline import data, tasks
 from pipeline.core import cache
 from pipeline.core.errors import DataError
-from pipeline.data import rows as sources
 from pipeline.tasks import Source
 
 MMLU = tasks.get("mmlu").source
@@ -138,21 +137,21 @@ def test_a_mirror_gives_the_rows_it_holds(tmp_path: Path, suffix: str) -> None:
         }
         for i in range(3)
     ]
-    assert list(sources.rows(MMLU, str(mirror(tmp_path, rows, suffix)))) == rows
+    assert list(data.read_rows(MMLU, str(mirror(tmp_path, rows, suffix)))) == rows
 
 
 def test_missing_data_says_where_it_was_looked_for_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"cais/mmlu/all/test\.parquet and \.jsonl; put the file there"
     ):
-        list(sources.rows(MMLU, str(tmp_path)))
+        list(data.read_rows(MMLU, str(tmp_path)))
 
 
 def test_places_are_asked_in_the_stated_order(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def first(data_root: str | None = None) -> tuple[str, str]:
-        return next(sources.rows(QUIZ, data_root))["question"], sources.origin(QUIZ, data_root)
+        return next(data.read_rows(QUIZ, data_root))["question"], data.origin_of(QUIZ, data_root)
 
     assert first() == (ROWS[0]["question"], f"Hub at {COMMIT}")
     pl.DataFrame([{"question": "another row"}]).write_parquet(
@@ -171,13 +170,13 @@ def test_places_are_asked_in_the_stated_order(
 
 
 def test_a_named_mirror_is_the_only_place_asked(hub: Hub, tmp_path: Path) -> None:
-    sources.fetch(QUIZ)
+    data.fetch_split(QUIZ)
     with pytest.raises(DataError, match="not in the mirror"):
-        list(sources.rows(QUIZ, str(tmp_path / "empty")))
+        list(data.read_rows(QUIZ, str(tmp_path / "empty")))
 
 
 def test_humaneval_comes_from_its_package_whatever_the_mirror(tmp_path: Path) -> None:
-    rows = list(sources.rows(tasks.get("humaneval").source, str(tmp_path)))
+    rows = list(data.read_rows(tasks.get("humaneval").source, str(tmp_path)))
     assert len(rows) == 164
     assert set(rows[0]) == {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
 
@@ -209,7 +208,7 @@ TRANSLATED = Features({"translation": Translation(languages=["fi", "en"])})
 )
 def test_fetching_keeps_the_hubs_schema(hub: Hub, features: Features, row: dict[str, Any]) -> None:
     hub.publish(QUIZ.dataset, {("all", "test"): [row]}, features)
-    assert list(sources.rows(QUIZ, None)) == [row]
+    assert list(data.read_rows(QUIZ, None)) == [row]
     assert (
         Dataset.from_parquet(str(fetched("all/test.parquet")), keep_in_memory=True).features
         == features
@@ -224,7 +223,7 @@ def test_data_kept_as_csv_is_fetched_too(hub: Hub) -> None:
     (folder / "quiz.csv").write_text(
         'Question,Correct Answer,Year\n"Two, or\nthree?",two,\nWhy?,so,3\n'
     )
-    first, second = sources.rows(source(split="train"), None)
+    first, second = data.read_rows(source(split="train"), None)
     assert (first["Question"], first["Year"], second["Correct Answer"]) == (
         "Two, or\nthree?",
         None,
@@ -236,17 +235,17 @@ def test_only_the_wanted_split_is_read(hub: Hub) -> None:
     (hub.root / QUIZ.dataset / "all" / "validation-00000-of-00001.parquet").write_bytes(
         b"millions of rows that nobody asked for"
     )
-    assert len(list(sources.rows(QUIZ, None))) == len(ROWS)
+    assert len(list(data.read_rows(QUIZ, None))) == len(ROWS)
     assert not fetched("all/validation.parquet").exists()
 
 
 def test_what_was_fetched_is_written_down_and_stays_at_its_commit(hub: Hub) -> None:
     said: list[str] = []
-    pin = sources.fetch(QUIZ, said.append)
+    pin = data.fetch_split(QUIZ, said.append)
     assert (pin.commit, pin.num_rows, len(pin.sha256)) == (COMMIT, 3, 64)
     assert json.loads(fetched("all/test.pin.json").read_text())["commit"] == COMMIT
     hub.commit, before = "f" * 40, fetched("all/test.parquet").stat()
-    assert sources.fetch(QUIZ, said.append) == pin
+    assert data.fetch_split(QUIZ, said.append) == pin
     assert fetched("all/test.parquet").stat() == before
     assert (len(said), len(hub.asked)) == (1, 1), "the second time it does nothing and says nothing"
 
@@ -268,20 +267,20 @@ def test_a_fetch_killed_half_way_leaves_nothing_that_counts(
     with monkeypatch.context() as patch:
         patch.setattr(*target, dies)
         with pytest.raises(KeyboardInterrupt):
-            sources.fetch(QUIZ)
-    assert sources.pinned(QUIZ) is None
-    assert sources.to_fetch([QUIZ], None) == QUIZ
-    assert list(sources.rows(QUIZ, None)) == ROWS
+            data.fetch_split(QUIZ)
+    assert data.pinned(QUIZ) is None
+    assert data.to_fetch([QUIZ], None) == QUIZ
+    assert list(data.read_rows(QUIZ, None)) == ROWS
     assert not list(fetched("all").glob("*.part")), "what the killed one left is written over"
 
 
 def test_a_changed_file_is_not_taken_for_the_fetched_one(hub: Hub) -> None:
-    sources.fetch(QUIZ)
+    data.fetch_split(QUIZ)
     fetched("all/test.parquet").write_bytes(fetched("all/test.parquet").read_bytes()[:-1])
     with pytest.raises(DataError, match="not the file that was fetched"):
-        list(sources.rows(QUIZ, None))
+        list(data.read_rows(QUIZ, None))
     fetched("all/test.parquet").unlink()
-    assert list(sources.rows(QUIZ, None)) == ROWS
+    assert list(data.read_rows(QUIZ, None)) == ROWS
 
 
 def test_fewer_rows_than_announced_are_an_error(hub: Hub) -> None:
@@ -292,7 +291,7 @@ def test_fewer_rows_than_announced_are_an_error(hub: Hub) -> None:
     )
     card.write_text(info.join(card.read_text().rsplit("---", 1)))
     with pytest.raises(DataError, match="gave 3 rows, not the 4 that it announces"):
-        sources.fetch(QUIZ)
+        data.fetch_split(QUIZ)
 
 
 def test_gated_data_says_to_accept_the_terms_and_log_in(hub: Hub) -> None:
@@ -301,7 +300,7 @@ def test_gated_data_says_to_accept_the_terms_and_log_in(hub: Hub) -> None:
         DataError,
         match=r"accept its terms at https://example\.org/quiz, log in with `hf auth login`",
     ):
-        sources.fetch(QUIZ)
+        data.fetch_split(QUIZ)
 
 
 def test_without_network_and_mirror_the_error_names_the_way_out(
@@ -314,29 +313,27 @@ def test_without_network_and_mirror_the_error_names_the_way_out(
         DataError,
         match="`datesweep fetch` was run, or set data_root in the sweep, or DATESWEEP_DATA",
     ):
-        list(sources.rows(MMLU, None))
+        list(data.read_rows(MMLU, None))
     assert time.monotonic() - started < 5
 
 
 def test_in_a_mirror_the_first_split_that_is_there_is_taken(hub: Hub, tmp_path: Path) -> None:
     candidates = [source(split="train"), source(split="validation")]
     assert (
-        sources.first_available(
+        data.first_available(
             candidates, str(mirror(tmp_path, [{"a": 1}], "parquet", candidates[1]))
         )
         == candidates[1]
     )
     assert (
-        sources.first_available(
-            candidates, str(mirror(tmp_path, [{"a": 1}], "jsonl", candidates[0]))
-        )
+        data.first_available(candidates, str(mirror(tmp_path, [{"a": 1}], "jsonl", candidates[0])))
         == candidates[0]
     )
     with pytest.raises(
         DataError,
         match=r"\(all, train\); acme/quiz \(all, validation\) in the mirror .*empty; put one",
     ):
-        sources.first_available(candidates, str(tmp_path / "empty"))
+        data.first_available(candidates, str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize(
@@ -346,27 +343,27 @@ def test_on_the_hub_only_what_does_not_exist_makes_way_for_the_next(
     hub: Hub, absent: Source
 ) -> None:
     candidates = [absent, source(split="validation")]
-    assert sources.first_available(candidates, None) == candidates[1]
+    assert data.first_available(candidates, None) == candidates[1]
     hub.unreachable = True
-    assert sources.first_available(candidates, None) == candidates[1], (
+    assert data.first_available(candidates, None) == candidates[1], (
         "offline, the choice is the same"
     )
-    assert sources.to_fetch(candidates, None) is None
+    assert data.to_fetch(candidates, None) is None
     with pytest.raises(DataError, match="on the Hub"):
-        sources.first_available([absent], None)
+        data.first_available([absent], None)
     with pytest.raises(
         DataError, match=f"has no split {absent.split!r} in configuration {absent.config!r}"
     ):
-        list(sources.rows(absent, None))
+        list(data.read_rows(absent, None))
 
 
 def test_a_hub_that_cannot_be_asked_is_no_reason_to_take_other_data(hub: Hub) -> None:
     candidates = [source(split="test"), source(split="validation")]
-    sources.fetch(candidates[1])
+    data.fetch_split(candidates[1])
     hub.unreachable = True
     with pytest.raises(DataError, match="no route to host"):
-        sources.first_available(candidates, None)
-    assert sources.to_fetch(candidates, None) == candidates[0]
+        data.first_available(candidates, None)
+    assert data.to_fetch(candidates, None) == candidates[0]
 
 
 def test_two_processes_that_want_one_split_fetch_it_once(hub: Hub) -> None:
@@ -380,7 +377,7 @@ def test_two_processes_that_want_one_split_fetch_it_once(hub: Hub) -> None:
         return wrapped
 
     hub.load = slowly(hub.load)
-    workers = [threading.Thread(target=sources.fetch, args=(QUIZ,)) for _ in range(3)]
+    workers = [threading.Thread(target=data.fetch_split, args=(QUIZ,)) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -394,5 +391,5 @@ def test_two_processes_that_want_one_split_fetch_it_once(hub: Hub) -> None:
 )
 def test_real_splits_have_the_published_number_of_items(name: str, size: int) -> None:
     task = tasks.get(name)
-    items = list(task.items(sources.rows(task.source, None)))
+    items = list(task.items(data.read_rows(task.source, None)))
     assert len(items) == len({i.item_id for i in items}) == size

@@ -137,7 +137,7 @@ def test_an_error_raised_on_purpose_ends_the_stage_at_once(
 ) -> None:
     run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
     run.completion_path("simulated", 0).unlink()
-    as_seen_here = {**run.manifest(), "fingerprint": "not what the replica's node sees"}
+    as_seen_here = run.manifest().model_copy(update={"fingerprint": "another"})
     with (
         pytest.raises(EngineError, match="sees another run"),
         pytest.MonkeyPatch.context() as patched,

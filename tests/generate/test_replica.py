@@ -1,6 +1,5 @@
 """What a replica checks before it loads anything."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from pipeline.store import Run
 
 
 def other_fingerprint(run: Run) -> None:
-    Path(str(run.manifest_path)).write_text(
-        json.dumps({**run.manifest(), "fingerprint": "of another run"})
-    )
+    run.write_manifest(run.manifest().model_copy(update={"fingerprint": "of another run"}))
 
 
 def no_manifest(run: Run) -> None:
@@ -38,10 +35,10 @@ def test_a_node_that_does_not_see_the_run_folder_says_that_it_must_be_shared(
     tmp_path: Path,
 ) -> None:
     here = Run(tmp_path)
-    Path(str(here.manifest_path)).write_text(json.dumps(simulated_run.manifest()))
+    here.write_manifest(simulated_run.manifest())
     change(here)
     layout = Layout(device="cpu", num_replicas=1, threads=1, num_cpus=1, num_gpus=0)
     replica = Replica(tmp_path, simulated_spec, simulated_spec.models[0], layout)
     with pytest.raises(EngineError, match=f"{message}.*all of them share"):
-        replica.start(simulated_run.manifest()["fingerprint"], 0)
+        replica.start(simulated_run.manifest().fingerprint, 0)
     assert not (tmp_path / "logs").exists(), "nothing is written there"

@@ -96,8 +96,8 @@ def test_a_checkpoint_that_changed_after_the_plan_is_refused(
     run = copy_of(simulated_run, tmp_path / "copy")
     run.completion_path("simulated", 0).unlink()
     manifest = run.manifest()
-    manifest["settings"]["checkpoints"]["simulated"]["weights"] = "0" * 16
-    run.manifest_path.write_text(json.dumps(manifest))
+    manifest.settings.checkpoints["simulated"]["weights"] = "0" * 16
+    run.write_manifest(manifest)
     with pytest.raises(DataError, match=r"weights in .* changed since the run was planned"):
         generate.generate(run, simulated_spec, Reporter())
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipeline import metrics, tasks
 from pipeline.core.errors import DataError
-from pipeline.data.rows import rows as data_rows
+from pipeline.data import read_rows
 from pipeline.metrics import _sacrebleu
 from tests.metrics.test_contract import answer_frame, item, score
 
@@ -221,7 +221,7 @@ def test_published_translations_get_their_published_scores(
 @pytest.mark.parametrize("task", ["wmt16_en_de", "wmt16_en_cs", "wmt16_en_fi"])
 def test_every_language_scores_as_sacrebleu_does(task: str, name: str) -> None:
     """References of real items, with a word lost, doubled or moved in each."""
-    items = list(tasks.get(task).items(data_rows(tasks.get(task).source, None)))[::10]
+    items = list(tasks.get(task).items(read_rows(tasks.get(task).source, None)))[::10]
     rng = np.random.default_rng(1)
     rows = []
     for one in items:

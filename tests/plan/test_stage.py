@@ -87,7 +87,7 @@ def test_what_changes_no_completion_may_change(
 
 
 def test_consent_and_places_are_not_stored_in_the_run(simulated_run: Run) -> None:
-    assert not {"allow_code_execution", "data_root"} & {*simulated_run.manifest()["sweep"]}
+    assert not {"allow_code_execution", "data_root"} & {*simulated_run.manifest().sweep}
 
 
 def test_planning_again_keeps_what_may_change_up_to_date(
@@ -109,10 +109,10 @@ def test_a_run_of_before_may_name_settings_that_are_no_more(
 
 
 def test_the_counts_are_what_the_plan_holds(simulated_run: Run) -> None:
-    counts, requests = simulated_run.manifest()["counts"], simulated_run.plan_table("requests")
-    assert counts["prompts"] == requests.height == 20 * 8
-    assert counts["dates"] == 6
-    assert counts["shards_per_model"] == requests["shard"].n_unique()
+    counts, requests = simulated_run.manifest().counts, simulated_run.plan_table("requests")
+    assert counts.prompts == requests.height == 20 * 8
+    assert counts.dates == 6
+    assert counts.shards_per_model == requests["shard"].n_unique()
 
 
 def test_dates_of_a_sweep_without_leap_day() -> None:

@@ -22,7 +22,7 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def start(alone: bool, entered: threading.Event, leave: threading.Event) -> threading.Thread:
     def stay() -> None:
-        with machine_lock.turn(alone=alone):
+        with machine_lock.running(alone=alone):
             entered.set()
             leave.wait(20)
 
@@ -58,13 +58,13 @@ def test_a_stream_of_others_does_not_keep_the_one_who_wants_to_be_alone_waiting(
 
     def others() -> None:
         while not stop.is_set():
-            with machine_lock.turn(alone=False):
+            with machine_lock.running(alone=False):
                 time.sleep(0.02)
 
     threads = [threading.Thread(target=others) for _ in range(4)]
     [t.start() for t in threads]
     started = time.monotonic()
-    with machine_lock.turn(alone=True):
+    with machine_lock.running(alone=True):
         waited = time.monotonic() - started
     stop.set()
     [t.join() for t in threads]
@@ -75,21 +75,21 @@ def test_a_stream_of_others_does_not_keep_the_one_who_wants_to_be_alone_waiting(
 def test_other_processes_wait_too_and_a_dead_one_holds_nobody_up(ending: str) -> None:
     script = (
         "import os, sys, time\nfrom pipeline.sandbox import machine_lock\n"
-        "with machine_lock.turn(alone=True):\n    print('in', flush=True)\n    "
+        "with machine_lock.running(alone=True):\n    print('in', flush=True)\n    "
         f"time.sleep(0.3)\n    {ending}"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         started = time.monotonic()
-        with machine_lock.turn(alone=False):
+        with machine_lock.running(alone=False):
             waited = time.monotonic() - started
     assert 0.1 < waited < 10
 
 
 def test_a_name_that_somebody_took_costs_no_turn(tmp_path: Path) -> None:
     (tmp_path / f"datesweep-{os.getuid()}.gate").mkdir()
-    with machine_lock.turn(alone=True):
+    with machine_lock.running(alone=True):
         pass
 
 
@@ -97,7 +97,7 @@ def test_the_lock_of_another_user_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = os.getuid() + 1  # so that files of this user are another's
-    monkeypatch.setattr(machine_lock.os, "getuid", lambda: other)
+    monkeypatch.setattr(os, "getuid", lambda: other)
     held = [(tmp_path / f"datesweep-{other}.{name}").open("w") for name in ("gate", "room")]
     for file in held:
         fcntl.flock(file, fcntl.LOCK_EX)

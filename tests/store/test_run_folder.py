@@ -3,7 +3,6 @@ import os
 import pickle
 import shutil
 import signal
-import threading
 import time
 import uuid
 from pathlib import Path
@@ -12,10 +11,10 @@ import polars as pl
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import given, strategies as st
 
 from pipeline import generate, score, store
 from pipeline.analyses import analyse
+from pipeline.core import tables
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
 from pipeline.plan import make_plan
@@ -24,38 +23,7 @@ from pipeline.settings.schema import SweepSpec
 from pipeline.store import EngineFacts, PromptReport, PromptTokens, Telemetry, places
 from pipeline.store.places import Place, Remote
 from pipeline.store.run_folder import Run
-
-JSON = st.recursive(
-    st.integers() | st.text(max_size=5) | st.none(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-)
-
-
-@given(JSON, JSON)
-def test_fingerprints_agree_exactly_when_no_difference_is_listed(a: object, b: object) -> None:
-    same = store.fingerprint({"x": a}) == store.fingerprint({"x": b})
-    if same:
-        assert store.differences({"x": a}, {"x": b}) == []
-    else:
-        assert store.differences({"x": a}, {"x": b}) or {_missing(a), _missing(b)} <= {True}
-
-
-def _missing(value: object) -> bool:
-    """Whether a value holds nothing but absent things, which a list of differences cannot tell from
-    no key at all.
-    """
-    if isinstance(value, dict):
-        return any(_missing(v) for v in value.values()) or not value
-    if isinstance(value, list):
-        return any(_missing(v) for v in value)
-    return value is None
-
-
-def test_differences_name_nested_keys_with_both_values() -> None:
-    old, new = {"a": {"b": 1, "c": [1, 2]}, "d": 0}, {"a": {"b": 2, "c": [1, 3]}, "d": 0}
-    assert store.differences(old, new) == ["a.b: was 1, now 2", "a.c.1: was 2, now 3"]
+from tests import synthetic
 
 
 def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -118,6 +86,11 @@ def test_tables_are_written_as_parquet_and_csv(tmp_path: Path) -> None:
     )
 
 
+SETTINGS = synthetic.manifest({"texts": {"a": "1"}}).settings
+PLANNED = synthetic.manifest({"texts": {"a": "1"}}).model_copy(
+    update={"fingerprint": SETTINGS.fingerprint()}
+)
+
 KINDS = ("path", "file", "memory")
 """A run folder as a local path, a URL that other processes can read too, and a URL that Polars
 cannot read by itself."""
@@ -152,24 +125,25 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
 
 
 def test_a_plan_is_read_back_as_it_was_written(folder: Place) -> None:
-    tables = {name: pl.DataFrame({"of": [name]}) for name in store.PLAN_TABLES} | {
-        "asked": pl.DataFrame({"task": ["t", "t"], "style": ["s", "s"], "item_id": ["a", "b"]}),
-        "arms": pl.DataFrame({"variant": ["control", "iso:2024-01-01"], "replicate": [0, 0]}),
-        "requests": pl.DataFrame({"shard": [0, 0, 1], "item": [0, 1, 1], "arm": [1, 1, 0]}),
+    empty = {n: pl.DataFrame(schema=tables.schema(of)) for n, of in store.PLAN_TABLES.items()}
+    rows = {
+        "asked": [("t", "s", "a"), ("t", "s", "b")],
+        "arms": [("control", 0), ("iso:2024-01-01", 0)],
+        "requests": [(0, 0, 1), (0, 1, 1), (1, 1, 0)],
     }
+    filled = {n: pl.DataFrame(of, empty[n].schema, orient="row") for n, of in rows.items()}
+    written = empty | filled
     run = Run(folder)
     with run.locked():
-        assert not run.claim({"a": 1})
-        run.write_plan(
-            {"settings": {"a": 1}, "fingerprint": store.fingerprint({"a": 1})}, {"m": REPORT}, tables
-        )
+        assert not run.claim(PLANNED.settings)
+        run.write_plan(PLANNED, {"m": REPORT}, written)
     again = Run.open(folder)
-    assert again.claim({"a": 1})
-    with pytest.raises(StoreError, match="a: was 1, now 2"):
-        again.claim({"a": 2})
+    assert again.claim(PLANNED.settings)
+    with pytest.raises(StoreError, match=r'texts\.a: was "1", now "2"'):
+        again.claim(PLANNED.settings.model_copy(update={"texts": {"a": "2"}}))
     assert again.prompts() == {"m": REPORT}
     assert again.shard_sizes() == {0: 2, 1: 1}
-    assert all(again.plan_table(name).equals(table) for name, table in tables.items())
+    assert all(again.plan_table(name).equals(table) for name, table in written.items())
     assert again.requests().select("item_id", "variant").collect().rows() == [
         ("a", "iso:2024-01-01"),
         ("b", "iso:2024-01-01"),
@@ -280,7 +254,11 @@ def test_a_store_that_does_not_answer_is_an_error_and_not_an_empty_folder(
     run = Run("memory://closed/run")
     monkeypatch.setattr(MemoryFileSystem, "info", refuse)
     monkeypatch.setattr(MemoryFileSystem, "ls", refuse)
-    for ask in (lambda: run.claim({}), lambda: run.missing_shards("m", [0]), run.telemetry):
+    for ask in (
+        lambda: run.claim(PLANNED.settings),
+        lambda: run.missing_shards("m", [0]),
+        run.telemetry,
+    ):
         with pytest.raises(StoreError, match=r"memory://closed/run/.*PermissionError: no"):
             ask()
 
@@ -308,7 +286,7 @@ def test_a_url_that_cannot_be_read_says_why() -> None:
         Run.open("nosuch://bucket/run")
     with pytest.raises(
         StoreError,
-        match=r"memory://empty/run is no run folder \(it has no manifest.json\); `datesweep plan SWEEP`",
+        match=r"empty/run is no run folder \(it has no manifest.json\); `datesweep plan SWEEP`",
     ):
         Run.open("memory://empty/run")
 
@@ -320,71 +298,6 @@ def test_logs_of_a_remote_run_are_local_and_its_own(
     first, other = Run("s3://bucket/run").logs, Run("s3://other/run").logs
     assert first.is_relative_to(tmp_path) and first == Run("s3://bucket/run/").logs != other
     assert Run("runs/demo").logs == Path("runs/demo/logs")
-
-
-@pytest.fixture
-def _quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"BEAT_S": 0.05, "DEAD_AFTER_S": 0.6, "SETTLE_S": 0.1}.items():
-        monkeypatch.setattr(places, name, seconds)
-
-
-@pytest.mark.usefixtures("_quick_leases")
-def test_a_remote_folder_in_use_is_refused_and_then_free(remote: Remote) -> None:
-    with Run(remote).locked():
-        with (
-            pytest.raises(
-                StoreError,
-                match=rf"another datesweep process \(.*process {os.getpid()}\) is working here",
-            ),
-            Run(remote).locked(),
-        ):
-            pass
-        assert (remote / ".lease").is_file()
-    assert not (remote / ".lease").is_file()
-    with Run(remote).locked():
-        pass
-
-
-@pytest.mark.usefixtures("_quick_leases")
-def test_a_lease_that_nobody_renews_is_taken_over(remote: Remote) -> None:
-    (remote / ".lease").create("gone, process 1; 00")
-    started = time.monotonic()
-    with Run(remote).locked():
-        assert time.monotonic() - started > places.DEAD_AFTER_S
-        assert f"process {os.getpid()}" in (remote / ".lease").read_text()
-    assert not (remote / ".lease").is_file()
-
-
-@pytest.mark.usefixtures("_quick_leases")
-def test_of_many_that_take_over_one_lease_at_once_one_gets_it(remote: Remote) -> None:
-    (remote / ".lease").create("gone, process 1; 00")
-    held, refused, done = [], [], threading.Event()
-
-    def work() -> None:
-        try:
-            with Run(remote).locked():
-                held.append(1)
-                done.wait(30)
-        except StoreError:
-            refused.append(1)
-            if len(refused) == 3:
-                done.set()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(held), len(refused)) == (1, 3)
-
-
-@pytest.mark.usefixtures("_quick_leases")
-def test_a_lease_that_was_lost_is_left_to_its_new_holder(remote: Remote) -> None:
-    with Run(remote).locked():
-        (remote / ".lease").write_text("other, process 2; 00")
-        time.sleep(4 * places.BEAT_S)
-        assert (remote / ".lease").read_text() == "other, process 2; 00"
-    assert (remote / ".lease").read_text() == "other, process 2; 00"
 
 
 def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(

@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipeline import metrics, tasks
+from pipeline import data, metrics, tasks
 from pipeline.core import dates, registry, tables
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.records import Item
-from pipeline.data.rows import rows as read_rows
 from pipeline.tasks import _gpqa
 from pipeline.tasks._choice import MultipleChoice
 
@@ -81,7 +80,7 @@ every_choice_and_data = _every_with_data("name", "style", of=CHOICE_CASES)
 def _read(source: tasks.Source, root: str) -> list[dict[str, object]] | None:
     """The rows of `source`; None where the mirror `root` lacks it."""
     try:
-        return list(read_rows(source, root))
+        return list(data.read_rows(source, root))
     except DataError:
         return None
 
@@ -489,7 +488,7 @@ def test_the_demo_solutions_calculate_right() -> None:
 
 def test_the_demos_larger_gpqa_sets_hold_the_smaller_ones() -> None:
     diamond, main, extended = (
-        {str(row["Record ID"]): row for row in read_rows(_gpqa.subset(f"gpqa_{name}"), DEMO)}
+        {str(row["Record ID"]): row for row in data.read_rows(_gpqa.subset(f"gpqa_{name}"), DEMO)}
         for name in ("diamond", "main", "extended")
     )
     assert diamond.items() <= main.items() <= extended.items()

@@ -106,7 +106,7 @@ def _signatures(run: Run) -> dict[str, str]:
 
 def _settings(run: Run, model: str) -> dict[str, Any]:
     """What decides the answers of `model` in a run, engine and versions included."""
-    settings = run.manifest()["settings"]
+    settings = run.manifest().settings.model_dump(mode="json")
     sweep = settings["sweep"]
     rest = {key: value for key, value in settings.items() if key not in ("sweep", "checkpoints")}
     return {

@@ -56,7 +56,7 @@ def run_in(folder: Path, *runs: synthetic.Run, batch: int = 8, signature: str = 
         "checkpoints": {},
         "tasks": {},
     }
-    store.write_json({"settings": settings}, run.manifest_path)
+    run.write_manifest(synthetic.manifest(settings))
     for name in ("variants", "items"):
         store.write_parquet(parts[name], folder / "plan" / f"{name}.parquet")
     store.write_parquet(parts["completions"], run.completion_path(first.model, 0))
