@@ -11,11 +11,12 @@ import pytest
 from pipeline import tasks
 from pipeline.core import cores
 from pipeline.core.errors import DataError, PromptError
-from pipeline.plan import benchmarks, checks, gold, stage as plan
+from pipeline.plan import benchmarks, checks, gold
+from pipeline.plan.stage import gather
 from pipeline.prompts import variants
 from pipeline.prompts.render import PromptBuilder
-from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
-from pipeline.store.run_folder import Run
+from pipeline.settings import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
+from pipeline.store import Run
 from pipeline.tasks import Answer
 
 DATES = CalendarSpec(first=datetime.date(2024, 1, 1), last=datetime.date(2024, 1, 3))
@@ -32,7 +33,7 @@ def test_the_longest_prompt_counts_the_control_and_every_date(
 ) -> None:
     builder, planned = (
         PromptBuilder(simulated_spec.models[0], demo_folder),
-        plan.gather(simulated_spec),
+        gather(simulated_spec),
     )
 
     def length(one: benchmarks.Benchmark, item: tasks.Item, variant: variants.Variant) -> int:
@@ -56,9 +57,9 @@ def test_every_condition_of_a_sweep_is_checked(simulated_spec: SweepSpec) -> Non
     benchmarks = [
         load(simulated_spec, "mmlu", style, 2) for style in ("zero_shot", "five_shot", "cot")
     ]
-    found = checks.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
-    assert set(found.label_token_ids) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
-    assert found.label_token_ids["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
+    report = checks.check_prompts(model, benchmarks, variants.variants(DATES, conditions), [])
+    assert set(report.label_token_ids) == {"mmlu.zero_shot", "mmlu.five_shot", "mmlu.cot"}
+    assert report.label_token_ids["mmlu.five_shot"] == {" A": 330, " B": 389, " C": 340, " D": 422}
 
 
 def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec: SweepSpec) -> None:
@@ -85,8 +86,8 @@ def test_a_condition_that_the_model_has_no_place_for_is_an_error(simulated_spec:
 def test_right_answers_get_full_marks_in_every_order_of_options(
     simulated_spec: SweepSpec, name: str, style: str, scores: dict[str, float]
 ) -> None:
-    found = gold.gold_scores(load(simulated_spec, name, style), [0, 1, 2])
-    assert found == pytest.approx(scores)
+    right = gold.gold_scores(load(simulated_spec, name, style), [0, 1, 2])
+    assert right == pytest.approx(scores)
 
 
 def test_a_right_answer_that_is_not_recognised_is_named(

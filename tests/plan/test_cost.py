@@ -8,8 +8,8 @@ from rich.console import Console
 
 from pipeline.core.errors import ConfigError
 from pipeline.plan import Rate, cost_table, keep_rate, stated_rate
-from pipeline.settings.schema import SweepSpec
-from pipeline.store.run_folder import Run
+from pipeline.settings import SweepSpec
+from pipeline.store import Run
 
 
 @pytest.fixture(autouse=True)

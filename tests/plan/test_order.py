@@ -14,8 +14,8 @@ from pipeline.plan.benchmarks import Benchmark
 from pipeline.plan.checks import rendered
 from pipeline.prompts import variants
 from pipeline.prompts.render import PromptBuilder
-from pipeline.settings.schema import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
-from pipeline.store.run_folder import Run
+from pipeline.settings import CalendarSpec, ConditionsSpec, SweepSpec, TaskSpec
+from pipeline.store import Run
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 

@@ -9,8 +9,8 @@ from pipeline import settings, store
 from pipeline.core.errors import PromptError, StoreError
 from pipeline.core.progress import Reporter
 from pipeline.plan import make_plan, planned_spec
-from pipeline.settings.schema import SweepSpec
-from pipeline.store.run_folder import Run
+from pipeline.settings import SweepSpec
+from pipeline.store import Run
 
 
 def test_two_styles_of_a_task_are_asked_side_by_side(

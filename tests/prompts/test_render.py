@@ -118,11 +118,11 @@ def test_the_date_stands_where_the_placement_says(
     spec = simulated_spec.model_copy(
         update={"tasks": [TaskSpec(name=name, limit=2)], "allow_code_execution": True}
     )
-    [asked] = gather(spec).benchmarks
-    for item in asked.items:
+    [benchmark] = gather(spec).benchmarks
+    for item in benchmark.items:
         prompt, user = (
-            builder.item_prompt(asked.task, item, variant(placements=[placement])),
-            asked.task.prompt(item).user.strip(),
+            builder.item_prompt(benchmark.task, item, variant(placements=[placement])),
+            benchmark.task.prompt(item).user.strip(),
         )
         assert (user in prompt.before) == (placement == "user_end")
         assert (user in prompt.after) == (placement != "user_end")

@@ -49,12 +49,12 @@ def test_a_filled_skeleton_is_what_the_template_renders(
     path: Path, texts: list[str], count: int
 ) -> None:
     template = path.read_text()
-    found = skeleton.find(
+    filled = skeleton.find(
         conversation(["a", "b", "c", "d"][:count]), lambda turns: render(template, turns)
     )
-    assert found is not None
+    assert filled is not None
     turns = conversation(texts[:count])
-    assert found.fill(turns) == render(template, turns)
+    assert filled.fill(turns) == render(template, turns)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_filled_skeleton_is_what_the_template_renders(
 def test_a_template_that_does_more_than_place_and_strip_has_no_skeleton(template: str) -> None:
     # Marks have no letters to change, so the first is left to the sample of prompts that are
     # rendered in full.
-    found = skeleton.find(conversation(["a", "b"]), lambda turns: render(template, turns))
-    assert found is None or "upper" in template
+    filled = skeleton.find(conversation(["a", "b"]), lambda turns: render(template, turns))
+    assert filled is None or "upper" in template
 
 
 def test_an_empty_text_and_an_open_turn_belong_to_the_shape() -> None:

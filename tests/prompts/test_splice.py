@@ -17,7 +17,7 @@ from pipeline.plan.checks import rendered
 from pipeline.prompts import variants
 from pipeline.prompts.render import ItemPrompt, PromptBuilder
 from pipeline.prompts.splice import Splicer
-from pipeline.settings.schema import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
+from pipeline.settings import CalendarSpec, ConditionsSpec, ModelSpec, SweepSpec, TaskSpec
 
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 3, 5), datetime.date(2024, 12, 31)]
 TEXTS = [day.isoformat() for day in DAYS]

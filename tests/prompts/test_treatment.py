@@ -109,9 +109,9 @@ def test_a_date_that_merges_with_its_surroundings_is_found(builder: PromptBuilde
 def test_every_dated_prompt_of_every_task_passes_the_treatment_check(
     builder: PromptBuilder, simulated_spec: SweepSpec
 ) -> None:
-    for asked in gather(simulated_spec).benchmarks:
-        for item in asked.items[:3]:
-            prompt = builder.item_prompt(asked.task, item, variant())
+    for benchmark in gather(simulated_spec).benchmarks:
+        for item in benchmark.items[:3]:
+            prompt = builder.item_prompt(benchmark.task, item, variant())
             dates = ["2024-01-01", "2024-12-31"]
             check_treatment(builder.tokenizer, prompt, dates, item.item_id)
 

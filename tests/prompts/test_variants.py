@@ -9,7 +9,7 @@ from pipeline.core import conditions, dates
 from pipeline.core.records import CONTROL, Variant
 from pipeline.prompts import variants
 from pipeline.prompts.condition import Condition, parse
-from pipeline.settings.schema import CalendarSpec, ConditionsSpec, TemplateSpec
+from pipeline.settings import CalendarSpec, ConditionsSpec, TemplateSpec
 from pipeline.tasks import Prompt
 
 CALENDAR = CalendarSpec(
