@@ -29,9 +29,9 @@ NOT_BESIEGED = ("bubblewrap",)
 MODES = [layers for layers in OFFERED if layers != NOT_BESIEGED]
 LIMITS = Limits(timeout_s=6.0, cpu_limit_s=1, memory_mib=256)
 SHORT = Limits(timeout_s=1.5, cpu_limit_s=1, memory_mib=256)
-PATIENCE_S = 3.0
+PATIENCE_S = 12.0
 """What a machine with other work may add to the deadline and the grace."""
-NUM_THREADS = 10
+NUM_THREADS = 6
 """Attacks at once; most of those that take long wait for their deadline."""
 
 

@@ -20,7 +20,7 @@ def test_a_loop_in_python_or_c_uses_up_its_cpu_time(run: Run) -> None:
 
 
 def test_a_sleeping_program_reaches_the_deadline(run: Run) -> None:
-    result = run("import time; time.sleep(60)", timeout_s=0.6)
+    result = run("import time; time.sleep(60)", timeout_s=1.0)
     assert (result.status, result.limit) == ("timeout", "wall")
     assert result.duration_s < 5
 
@@ -29,7 +29,7 @@ def test_a_sleeping_program_reaches_the_deadline(run: Run) -> None:
 def test_a_deadline_cannot_be_caught(run: Run, catch: str) -> None:
     ignore = "import signal, time\nfor s in (15, 2, 1): signal.signal(s, signal.SIG_IGN)\n"
     program = ignore + f"while 1:\n    try: time.sleep(9)\n    except {catch}: pass"
-    assert run(program, timeout_s=0.6).limit == "wall"
+    assert run(program, timeout_s=1.0).limit == "wall"
 
 
 @pytest.mark.parametrize(
