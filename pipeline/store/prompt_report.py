@@ -1,4 +1,4 @@
-"""What a plan found of each model's prompts: the type of `plan/prompts.json`."""
+"""What a plan found of each model's prompts: what `plan/prompts.json` holds, read and written."""
 
 import dataclasses
 from dataclasses import dataclass
