@@ -1,3 +1,5 @@
+"""The whole sweep as one call, on a run that the simulated engine made."""
+
 import pytest
 
 from pipeline.analyses import analyse
@@ -7,6 +9,8 @@ from pipeline.plan import planned_spec
 from pipeline.report import provenance_of, write_report
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
+from pipeline.sweep import run_sweep
+from tests.runs import files_of
 
 
 def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec) -> None:
@@ -16,17 +20,10 @@ def test_a_run_knows_its_settings(simulated_run: Run, simulated_spec: SweepSpec)
     )
 
 
-def test_a_report_needs_tables(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: object
-) -> None:
-    import pathlib
-    import shutil
-
-    folder = pathlib.Path(str(tmp_path)) / "run"
-    shutil.copytree(simulated_run.folder, folder)
-    (folder / "tables" / "deltas.parquet").unlink()
+def test_a_report_needs_tables(copied_run: Run, simulated_spec: SweepSpec) -> None:
+    (copied_run.folder / "tables" / "deltas.parquet").unlink()
     with pytest.raises(StoreError, match="lacks the tables deltas; run `datesweep analyse"):
-        write_report(Run(folder), simulated_spec)
+        write_report(copied_run, simulated_spec)
 
 
 def test_a_simulated_run_says_so_in_its_report(simulated_run: Run) -> None:
@@ -52,9 +49,14 @@ def test_provenance_holds_what_a_reader_needs_to_repeat_the_run(
     assert sections["Dates and conditions"]["February 29"] == "left out"
 
 
-def test_analysing_again_writes_the_same_bytes(
-    simulated_run: Run, simulated_spec: SweepSpec
-) -> None:
-    before = {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()}
-    analyse(simulated_run, simulated_spec, Reporter())
-    assert {p: p.read_bytes() for p in (simulated_run.folder / "tables").iterdir()} == before
+def test_analysing_again_writes_the_same_bytes(copied_run: Run, simulated_spec: SweepSpec) -> None:
+    before = files_of(copied_run, "tables")
+    analyse(copied_run, simulated_spec, Reporter())
+    assert files_of(copied_run, "tables") == before
+
+
+def test_a_finished_run_is_left_as_it_is(copied_run: Run, simulated_spec: SweepSpec) -> None:
+    parts = ("plan", "completions", "scores", "tables")
+    before = files_of(copied_run, *parts)
+    run_sweep(simulated_spec, copied_run.folder, Reporter())
+    assert files_of(copied_run, *parts) == before
