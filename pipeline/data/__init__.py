@@ -5,10 +5,9 @@ and what a machine lacks, told before work begins.
 """
 
 from pipeline.data.rows import (
-    fetch_split as fetch_split,
     first_available as first_available,
     origin_of as origin_of,
-    pinned as pinned,
     read_rows as read_rows,
     to_fetch as to_fetch,
 )
+from pipeline.data.splits import fetch_split as fetch_split, pinned as pinned

@@ -18,7 +18,8 @@ from pipeline.core import cache
 from pipeline.core.errors import DataError, PipelineError
 from pipeline.core.progress import Reporter
 from pipeline.data import checkpoints
-from pipeline.data.rows import first_available, origin_of, pinned, read_rows, to_fetch
+from pipeline.data.rows import first_available, origin_of, read_rows, to_fetch
+from pipeline.data.splits import pinned
 from pipeline.settings import ModelSpec, SweepSpec
 from pipeline.tasks import Source
 

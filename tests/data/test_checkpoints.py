@@ -1,3 +1,5 @@
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,19 @@ def test_a_half_conversion_never_counts_as_done(
     assert "converting" in said[0]
 
 
+def test_a_conversion_that_fails_repeats_what_the_converter_said(
+    demo_model: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(gguf: Path, target: Path) -> None:
+        sys.stderr.write("tensor 7 has an unknown type\n")
+        raise ValueError("broken file")
+
+    monkeypatch.setenv("DATESWEEP_CACHE", str(tmp_path))
+    monkeypatch.setattr(checkpoints, "_convert_gguf", fails)
+    with pytest.raises(DataError, match=r"(?s)ValueError: broken file.*tensor 7 has an unknown"):
+        checkpoints.folder(demo_model)
+
+
 def test_a_conversion_is_done_once(
     demo_model: ModelSpec, demo_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,8 +102,6 @@ def test_missing_weights_say_what_was_looked_for(weights: dict[str, str], words:
 def test_another_template_or_tokenizer_is_another_identity(
     tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path
 ) -> None:
-    import shutil
-
     shutil.copytree(tiny_model_folder, tmp_path / "m")
     before = checkpoints.identity(tiny_model, tmp_path / "m")
     assert before == checkpoints.identity(tiny_model, tiny_model_folder)
@@ -177,7 +190,7 @@ def answering(
 def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(
     hub_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def arrives(asked: dict[str, Any]) -> str:
+    def arrives(call: dict[str, Any]) -> str:
         (hub_cache / "model-1.safetensors").write_bytes(b"x")
         return str(hub_cache)
 
@@ -191,14 +204,9 @@ def test_the_rest_of_a_model_comes_from_the_commit_of_its_first_files(
 def test_other_copies_of_the_weights_are_left_on_the_hub(
     hub_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def arrives(asked: dict[str, Any]) -> str:
-        wanted.update(
-            filter_repo_objects(
-                names,
-                allow_patterns=asked["allow_patterns"],
-                ignore_patterns=asked["ignore_patterns"],
-            )
-        )
+    def arrives(call: dict[str, Any]) -> str:
+        patterns = {key: call[key] for key in ("allow_patterns", "ignore_patterns")}
+        wanted.update(filter_repo_objects(names, **patterns))
         (hub_cache / "model-1.safetensors").write_bytes(b"x")
         return str(hub_cache)
 
@@ -209,15 +217,8 @@ def test_other_copies_of_the_weights_are_left_on_the_hub(
         "chat_template.jinja",
         "model-00000-of-00002.safetensors",
     }
-    names, wanted = (
-        [
-            *needed,
-            "original/model--00001-of-00007.safetensors",
-            "metal/model.bin",
-            "consolidated.00.pth",
-        ],
-        set[str](),
-    )
+    copies = ("original/model--00001-of-00007.safetensors", "metal/model.bin", "a.00.pth")
+    names, wanted = [*needed, *copies], set[str]()
     answering(monkeypatch, arrives)
     checkpoints.folder(model(hub="a/b"))
     assert wanted == needed
@@ -226,7 +227,7 @@ def test_other_copies_of_the_weights_are_left_on_the_hub(
 def test_a_gated_model_says_to_accept_its_licence_and_log_in(
     hub_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(asked: dict[str, Any]) -> str:
+    def refuses(call: dict[str, Any]) -> str:
         raise GatedRepoError("403 Client Error", response=Mock(headers={}))
 
     answering(monkeypatch, refuses)
@@ -240,8 +241,6 @@ def test_a_gated_model_says_to_accept_its_licence_and_log_in(
 def test_other_weights_in_the_same_folder_are_another_identity(
     tiny_model: ModelSpec, tiny_model_folder: Path, tmp_path: Path
 ) -> None:
-    import shutil
-
     shutil.copytree(tiny_model_folder, tmp_path / "m")
     planned = checkpoints.identity(tiny_model, tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
