@@ -1,8 +1,8 @@
 """Locks on local files, which fall with the process that holds them, however it ends.
 
 `exclusive` keeps others out of a folder or off a file. `shared_or_alone` lets many in together, or
-one alone; it is entered for every program that is run, so it is a bare `flock`, which takes microseconds,
-where filelock's ReadWriteLock takes a SQLite transaction of a millisecond.
+one alone; it is entered for every program that is run, in a few milliseconds, so it is a bare
+`flock`: filelock's ReadWriteLock takes a SQLite transaction, and as long as the program.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ class LockTakenError(Exception):
 def exclusive(path: Path, *, wait: bool) -> Iterator[None]:
     """While inside, nobody else holds the lock of the file `path`, whose folder is made.
 
-    Where the file system has no locks, the file itself is a marker that names its process. That is
-    weaker, since a marker outlives a killed process until the next one on the same machine looks;
-    it is said on standard error.
+    Where the file system has no locks, a marker beside it names the process that holds it. That is
+    weaker, since a marker outlives a killed process until another on the same machine looks; it is
+    said on standard error.
 
     Raises:
         LockTakenError: somebody else holds it, and `wait` is False.
@@ -57,23 +57,19 @@ def exclusive(path: Path, *, wait: bool) -> Iterator[None]:
 def shared_or_alone(path: Path, *, alone: bool) -> Iterator[None]:
     """While inside with `alone`, no other of this user's is inside; without it, others may be.
 
-    A file that is a link or another user's is not locked, since its owner could keep everybody
-    waiting for ever: nobody is kept out then, which is said on standard error.
+    Where there is no lock to be had, nobody is kept out, which is said on standard error: the file
+    system has none, or the file is a link or another user's, who could keep us waiting for ever.
     """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        warn(f"{path} cannot be locked ({error.strerror}), so nobody waits for a turn")
-        yield
-        return
-    try:
-        if os.fstat(handle).st_uid == os.getuid():
+    with contextlib.ExitStack() as held:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, handle)
+            if os.fstat(handle).st_uid != os.getuid():
+                raise PermissionError("it is another user's")
             fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        else:
-            warn(f"{path} is another user's, so nobody waits for a turn")
+        except OSError as error:
+            warn(f"{path} cannot be locked ({error}), so no program waits for another")
         yield
-    finally:
-        os.close(handle)
 
 
 _said: set[str] = set()

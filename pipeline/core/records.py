@@ -1,5 +1,4 @@
-"""The row types. They are the architecture, and they are the table schemas: `frames.schema` turns
-each into Polars columns.
+"""The row types: they are the architecture, and the schemas of tables (`tables.schema`).
 
 A row's key is (model, engine, task, style, item_id, variant, replicate). `model` is the name of a
 model file, `engine` the name of the engine setting of the run. Rows are joined by key, never by
@@ -20,7 +19,7 @@ Index = NewType("Index", int)
 Status = Literal["scored", "no_answer", "failed", "timeout"]
 """What became of one completion.
 
-* scored: an answer was found and judged;
+* scored: an answer was found and scored;
 * no_answer: the model gave none, which counts as 0 by each task's rule;
 * timeout: the answer ran longer than it may (pass@1 counts it as 0; it is reported apart);
 * failed: our machinery broke; the statistics are null and leave the mean.
@@ -185,7 +184,7 @@ class Completion:
     prompt_hash: str
     """16 hexadecimal digits of the SHA-256 of the token ids sent."""
     output_id: str
-    """16 hexadecimal digits naming the output, equal for equal outputs (`frames.output_id`)."""
+    """16 hexadecimal digits naming the output, equal for equal outputs (`tables.output_id`)."""
     text: str
     label_logprobs: list[float]
     finish_reason: FinishReason

@@ -34,10 +34,7 @@ _DTYPES: dict[object, pl.DataType] = {
 
 
 def schema(record: type) -> pl.Schema:
-    """Column names and types for a record class of `records.py`, in field order.
-
-    `dict` fields become JSON text.
-    """
+    """Columns of a record class of `records`, in field order; `dict` fields become JSON text."""
     hints = typing.get_type_hints(record)
     return pl.Schema({f.name: _dtype(hints[f.name]) for f in dataclasses.fields(record)})
 
@@ -55,41 +52,34 @@ def _dtype(hint: Any) -> pl.DataType:
 
 def from_records(record: type, rows: Iterable[Any]) -> pl.DataFrame:
     """A frame with one row for each of `rows`, which are instances of the record class `record`."""
-    columns, rows, as_json = schema(record), list(rows), _json_fields(record)
-    values = {name: [getattr(r, name) for r in rows] for name in columns}
-    for name in as_json:
+    columns, rows = schema(record), list(rows)
+    values = {name: [getattr(row, name) for row in rows] for name in columns}
+    for name in _json_fields(record):
         values[name] = [json.dumps(v, ensure_ascii=False, sort_keys=True) for v in values[name]]
     return pl.DataFrame(values, schema=columns)
 
 
 def to_records(record: type[Record], frame: pl.DataFrame) -> Iterator[Record]:
-    """Instances of the record class `record`, one for each row of `frame`, which may have more
-    columns.
-    """
+    """Instances of the record class `record`, one a row of `frame`, which may have more columns."""
     as_json = _json_fields(record)
     for row in frame.select(schema(record).names()).iter_rows(named=True):
         yield record(**{**row, **{name: json.loads(row[name]) for name in as_json}})
 
 
 def _json_fields(record: type) -> list[str]:
-    return [
-        name
-        for name, hint in typing.get_type_hints(record).items()
-        if typing.get_origin(hint) is dict
-    ]
+    hints = typing.get_type_hints(record)
+    return [name for name, hint in hints.items() if typing.get_origin(hint) is dict]
 
 
 def output_id(text: str, label_logprobs: Sequence[float], option_order: int = 0) -> str:
-    """Name of an output, equal for equal outputs: a hash of the text and of the exact bits of the
-    log-probabilities.
+    """Name of an output: a hash of its text and of the exact bits of its log-probabilities.
 
     A letter means another option where the options stand in another order, so the order belongs to
     the name.
     """
     order = f"{option_order}\0".encode() if option_order else b""
-    return short_hash(
-        order + text.encode() + b"\0" + struct.pack(f"<{len(label_logprobs)}d", *label_logprobs)
-    )
+    bits = struct.pack(f"<{len(label_logprobs)}d", *label_logprobs)
+    return short_hash(order + text.encode() + b"\0" + bits)
 
 
 def prompt_hash(token_ids: Sequence[int]) -> str:
@@ -98,7 +88,5 @@ def prompt_hash(token_ids: Sequence[int]) -> str:
 
 
 def short_hash(data: bytes) -> str:
-    """16 hexadecimal digits of the SHA-256 of `data`: short enough for a column, long enough for
-    billions of rows.
-    """
+    """16 hexadecimal digits of the SHA-256 of `data`; enough to tell billions of rows apart."""
     return hashlib.sha256(data).hexdigest()[:16]

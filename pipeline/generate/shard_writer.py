@@ -89,7 +89,8 @@ class ShardWriter:
             outputs = [output for output in shard.outputs if output is not None]
             self._write_telemetry(shard.planned.number, outputs)
             frame = self._frame(shard.planned, shard.prompt_hashes, outputs)
-            write_parquet(frame, self.run.completion_path(self.model, shard.planned.number))
+            path = self.run.completion_path(self.model, shard.planned.number)
+            write_parquet(frame, path, tables.schema(Completion))
 
     def _write_telemetry(self, shard: int, outputs: list[Output]) -> None:
         tally, now = Tally(), time.monotonic()

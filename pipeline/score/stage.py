@@ -105,7 +105,7 @@ class Work:
         number = self.outputs.select(*tables.OUTPUT_KEY, pl.row_index("row"))
         rows = pl.concat([self.known, scores]).join(number, on=tables.OUTPUT_KEY, how="left")
         metric = pl.col("metric").cast(pl.Enum([*self.scorer.signatures]))
-        write_parquet(rows.sort(metric, "row").drop("row"), self.path)
+        write_parquet(rows.sort(metric, "row").drop("row"), self.path, tables.schema(Score))
 
 
 def score_chunk(work: Work) -> None:
