@@ -15,15 +15,15 @@ import pytest
 from huggingface_hub import constants
 from rich.console import Console
 
-from pipeline import tasks
+from pipeline import data, tasks
 from pipeline.core.errors import DataError
 from pipeline.core.progress import Reporter
-from pipeline.data import fetch, rows
+from pipeline.data import fetch
 from pipeline.plan import planned_spec
 from pipeline.settings.schema import SweepSpec
 from pipeline.store.run_folder import Run
 from tests.console import printed
-from tests.data.test_rows import COMMIT, ROWS, Hub, mirror
+from tests.data.hub import COMMIT, ROWS, Hub, mirror
 
 MODEL_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 
@@ -125,9 +125,9 @@ def test_after_a_fetch_nothing_needs_the_network(
     monkeypatch.setattr(socket, "create_connection", None)
     hub.unreachable = True
     fetch.check_present(SHOTS)
-    assert len(list(rows.read_rows(tasks.get("mmlu").source, None))) == len(ROWS)
+    assert len(list(data.read_rows(tasks.get("mmlu").source, None))) == len(ROWS)
     assert (
-        rows.first_available(tasks.get("arc_challenge").example_sources, None).split == "validation"
+        data.first_available(tasks.get("arc_challenge").example_sources, None).split == "validation"
     )
 
 
@@ -163,10 +163,10 @@ def test_what_cannot_be_had_does_not_stop_the_rest(hub: Everything) -> None:
     ) as raised:
         fetched(SHOTS)
     assert "ai2_arc" not in str(raised.value)
-    missing = rows.to_fetch(tasks.get("mmlu").example_sources, None)
+    missing = data.to_fetch(tasks.get("mmlu").example_sources, None)
     assert missing is not None and missing.split == "dev"
     assert hub.snapshot.is_dir()
-    assert rows.to_fetch([tasks.get("arc_challenge").source], None) is None
+    assert data.to_fetch([tasks.get("arc_challenge").source], None) is None
 
 
 def test_an_offline_machine_says_at_once_all_that_it_lacks_and_what_to_do(
