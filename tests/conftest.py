@@ -132,6 +132,11 @@ def simulated_spec(tmp_path_factory: pytest.TempPathFactory) -> SweepSpec:
     return settings.load_sweep(str(path))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that want no Ray come last, so that the session's is started once."""
+    items.sort(key=lambda item: "no_ray" in getattr(item, "fixturenames", ()))
+
+
 class SharedRay:
     """The one Ray of the test session, since a start takes seconds: stages leave it up."""
 

@@ -1,20 +1,20 @@
-"""The pipeline as an instrument: a planted effect is found, and none where there is none."""
+"""The pipeline as an instrument: a planted effect is found, and none where there is none.
+
+One run through all stages shows it; `test_deltas.py` asks the analysis itself on many frames.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from pipeline import generate, score, settings
-from pipeline.analyses import analyse
+from pipeline import settings
 from pipeline.core.progress import Reporter
-from pipeline.plan import make_plan
-from pipeline.store.run_folder import Run
-
-pytestmark = pytest.mark.usefixtures("ray_session")
+from pipeline.store import Run
+from pipeline.sweep import run_sweep
 
 MODEL = """
-name = "planted"
-title = "planted"
+name = "{name}"
+title = "{name}"
 licence = "none"
 backend = "simulated"
 [weights]
@@ -27,7 +27,7 @@ seed = {seed}
 """
 SWEEP = """
 name = "power"
-models = ["planted.toml"]
+models = ["planted.toml", "none.toml"]
 data_root = "{demo}"
 [calendar]
 step = 12
@@ -37,27 +37,26 @@ name = "mmlu"
 """
 
 
-def verdict_of(folder: Path, amplitude: float, seed: int) -> tuple[str, float]:
-    (folder / "planted.toml").write_text(MODEL.format(amplitude=amplitude, seed=seed))
+@pytest.fixture(scope="module")
+def run(simulated_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A sweep over a model whose score moves with the date and one whose score does not."""
+    folder = tmp_path_factory.mktemp("power")
+    for name, amplitude, seed in (("planted", 0.42, 1), ("none", 0.0, 2)):
+        model = MODEL.format(name=name, amplitude=amplitude, seed=seed)
+        (folder / f"{name}.toml").write_text(model)
     (folder / "sweep.toml").write_text(SWEEP.format(demo=Path("configs/demo").resolve()))
-    spec, run = settings.load_sweep(str(folder / "sweep.toml")), Run(folder / "run")
-    make_plan(run, spec, Reporter())
-    generate.generate(run, spec, Reporter())
-    score.score(run, spec, Reporter())
-    analyse(run, spec, Reporter())
-    row = run.tables()["deltas"].filter(metric="accuracy").row(0, named=True)
-    assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0], (
-        "a simulated engine has no noise"
-    )
-    return row["verdict"], row["p_value"]
+    spec = settings.load_sweep(str(folder / "sweep.toml"))
+    return run_sweep(spec, folder / "run", Reporter())
 
 
-def test_a_planted_effect_is_found(tmp_path: Path) -> None:
-    verdict, p_value = verdict_of(tmp_path, amplitude=0.42, seed=1)
-    assert verdict == "more than chance"
-    assert p_value < 0.05
+def test_a_planted_effect_is_found_and_none_where_none_was_planted(run: Run) -> None:
+    rows = {
+        row["model"]: row for row in run.tables()["deltas"].filter(metric="accuracy").to_dicts()
+    }
+    assert rows["planted"]["verdict"] == "more than chance"
+    assert rows["planted"]["p_value"] < 0.05
+    assert rows["none"]["verdict"] == "within chance"
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-def test_no_effect_is_found_where_none_was_planted(tmp_path: Path, seed: int) -> None:
-    assert verdict_of(tmp_path, amplitude=0.0, seed=seed)[0] == "within chance"
+def test_a_simulated_engine_has_no_noise(run: Run) -> None:
+    assert run.tables()["flip_rates"]["placebo_output_percent"].to_list() == [0.0, 0.0]

@@ -31,7 +31,6 @@ def test_a_cluster_that_is_up_already_is_used_and_left_up(ray_session: cluster.R
     assert ray.is_initialized()
 
 
-@pytest.mark.usefixtures("no_ray")
 def test_an_address_without_a_cluster_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(EngineError, match="ray start --head"), cluster.session("127.0.0.1:1"):
         pass

@@ -17,11 +17,12 @@ from pipeline import cluster, generate
 from pipeline.cluster import Layout, Node, Resources
 from pipeline.core.errors import EngineError
 from pipeline.core.progress import Reporter
+from pipeline.generate import pool
 from pipeline.generate.pool import Demand, Job, next_start
 from pipeline.settings import SweepSpec
 from pipeline.store import Run
 from tests.generate.helpers import Said, a_longer_sweep, planned
-from tests.runs import copy_of, files_of
+from tests.runs import files_of
 
 
 def layout(most: int, gpus: int = 0, cpus: int = 1) -> Layout:
@@ -115,27 +116,28 @@ def test_deaths_are_counted_since_the_last_progress(simulated_spec: SweepSpec) -
 
 
 def test_replicas_that_keep_failing_end_the_stage_with_the_end_of_their_log(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    copied_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
+    run, said = copied_run, Said()
     for shard in (1, 2):
         run.completion_path("simulated", shard).unlink()
     (run.folder / "telemetry" / "simulated" / "000001.json").unlink()
     (run.folder / "telemetry" / "simulated" / "000001.json").mkdir()  # shard 1 cannot be written
     failed = (
-        r"replica 0 of simulated died \(IsADirectoryError: .*\), 4 times without progress.*\n"
+        r"replica 0 of simulated died \(IsADirectoryError: .*\), 2 times without progress.*\n"
         r".*engine-simulated-0\.log:\nreplica 0"
     )
+    monkeypatch.setattr(pool, "RESTARTS", 1)
     with pytest.raises(EngineError, match=failed):
         generate.generate(run, simulated_spec, said)
-    assert len(said.lines_with("go back to the queue")) == generate.RESTARTS
+    assert len(said.lines_with("go back to the queue")) == 1
     assert not run.completion_path("simulated", 1).exists()
 
 
 def test_an_error_raised_on_purpose_ends_the_stage_at_once(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    copied_run: Run, simulated_spec: SweepSpec
 ) -> None:
-    run, said = copy_of(simulated_run, tmp_path / "copy"), Said()
+    run, said = copied_run, Said()
     run.completion_path("simulated", 0).unlink()
     as_seen_here = run.manifest().model_copy(update={"fingerprint": "another"})
     with (
@@ -148,39 +150,50 @@ def test_an_error_raised_on_purpose_ends_the_stage_at_once(
     assert not run.completion_path("simulated", 0).exists()
 
 
-def test_a_replica_killed_midway_is_replaced_and_leaves_no_trace(
-    simulated_spec: SweepSpec, tmp_path: Path
+@pytest.fixture(scope="module")
+def by_one_replica(
+    simulated_spec: SweepSpec, simulated_run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    """The longer sweep as one replica makes it."""
+    spec = a_longer_sweep(simulated_spec, replicas=1)
+    run = planned(spec, tmp_path_factory.mktemp("alone") / "run")
+    generate.generate(run, spec, Reporter())
+    return run
+
+
+def test_two_replicas_of_which_one_is_killed_make_the_same_bytes_as_one(
+    simulated_spec: SweepSpec, by_one_replica: Run, tmp_path: Path
 ) -> None:
     spec, said = a_longer_sweep(simulated_spec, replicas=2), Said()
-    whole, run = planned(spec, tmp_path / "whole"), planned(spec, tmp_path / "run")
-    generate.generate(whole, spec, Reporter())
+    run = planned(spec, tmp_path / "run")
     with killing(run, at_shards=5) as killed:
         generate.generate(run, spec, said)
     assert killed, "it came to it"
     assert len(said.lines_with("died (ActorDiedError")) == 1
-    assert files_of(run, "completions") == files_of(whole, "completions")
+    assert files_of(run, "completions") == files_of(by_one_replica, "completions")
+    assert {path.name for path in (run.folder / "logs").iterdir()} == {
+        "engine-simulated-0.log",
+        "engine-simulated-1.log",
+    }
 
 
 def test_shards_for_whose_replicas_no_node_is_left_are_an_error(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied_run: Run, simulated_spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = copy_of(simulated_run, tmp_path / "copy")
-    run.completion_path("simulated", 0).unlink()
+    copied_run.completion_path("simulated", 0).unlink()
     monkeypatch.setattr(cluster, "nodes", lambda: ())  # all have gone since the session began
     with pytest.raises(EngineError, match="no node is left with room for a replica of simulated"):
-        generate.generate(run, simulated_spec, Reporter())
+        generate.generate(copied_run, simulated_spec, Reporter())
 
 
 @pytest.mark.usefixtures("no_ray")
 def test_replicas_on_three_nodes_make_every_completion_once(
-    simulated_spec: SweepSpec, tmp_path: Path
+    simulated_spec: SweepSpec, by_one_replica: Run, three_nodes: str, tmp_path: Path
 ) -> None:
     spec, said = a_longer_sweep(simulated_spec, replicas="auto"), Said()
-    alone, run = planned(spec, tmp_path / "alone"), planned(spec, tmp_path / "run")
-    generate.generate(alone, spec, Reporter())
-    with three_nodes() as address:
-        generate.generate(run, spec, said, address)
-    assert files_of(run, "completions") == files_of(alone, "completions")
+    run = planned(spec, tmp_path / "run")
+    generate.generate(run, spec, said, three_nodes)
+    assert files_of(run, "completions") == files_of(by_one_replica, "completions")
     started = [
         line
         for log in (run.folder / "logs").glob("*.log")
@@ -194,7 +207,7 @@ def test_replicas_on_three_nodes_make_every_completion_once(
 
 @pytest.mark.usefixtures("no_ray")
 def test_models_run_side_by_side_where_there_are_gpus_and_the_others_take_over_what_one_leaves(
-    simulated_spec: SweepSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    simulated_spec: SweepSpec, three_nodes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [model], said = simulated_spec.models, Said()
     many = [model.model_copy(update={"name": name}) for name in ("one", "two", "three")]
@@ -206,8 +219,7 @@ def test_models_run_side_by_side_where_there_are_gpus_and_the_others_take_over_w
         return dataclasses.replace(on_cpus(*args), num_gpus=1)
 
     monkeypatch.setattr(cluster, "layout", on_gpus)
-    with three_nodes(num_gpus=1) as address:
-        generate.generate(run, spec, said, address)
+    generate.generate(run, spec, said, three_nodes)
     assert len(said.lines_with("starting 3 engines for one, two, three")) == 1
     assert len(said.lines_with("requests, done")) == 3, "each model is reported"
     made = {name: files_of(run, f"completions/{name}") for name in ("one", "two", "three")}
@@ -241,18 +253,16 @@ def killing(run: Run, at_shards: int) -> Iterator[list[int]]:
         watcher.join()
 
 
-@contextlib.contextmanager
-def three_nodes(num_gpus: int = 0) -> Iterator[str]:
-    """The address of a Ray cluster of three nodes on this machine, each with a core."""
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[str]:
+    """The address of a Ray cluster of three nodes on this machine, each with a core and a GPU."""
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "num_gpus": num_gpus, "include_dashboard": False},
-    )
+    has = {"num_cpus": 1, "num_gpus": 1}
+    nodes = Cluster(initialize_head=True, head_node_args={**has, "include_dashboard": False})
     try:
         for _ in range(2):
-            nodes.add_node(num_cpus=1, num_gpus=num_gpus)
+            nodes.add_node(**has)
         yield nodes.address
     finally:
         nodes.shutdown()

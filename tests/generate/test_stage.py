@@ -5,12 +5,10 @@ Replicas here run the simulated engine; `test_end_to_end.py` runs real vLLM.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -23,8 +21,9 @@ from pipeline.core.progress import Reporter
 from pipeline.core.records import Completion
 from pipeline.settings import SweepSpec
 from pipeline.store import Run
+from pipeline.sweep import run_sweep
 from tests.conftest import REPOSITORY, SIMULATED_SWEEP
-from tests.runs import copy_of, files_of
+from tests.runs import files_of
 
 
 def completions(run: Run) -> pl.DataFrame:
@@ -53,9 +52,9 @@ def test_a_finished_run_starts_nothing(
 
 
 def test_lost_shards_are_made_again_to_the_same_bytes(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    simulated_run: Run, simulated_spec: SweepSpec, copied_run: Run
 ) -> None:
-    run = copy_of(simulated_run, tmp_path / "copy")
+    run = copied_run
     for shard in (0, 3):
         run.completion_path("simulated", shard).unlink()
     kept = run.completion_path("simulated", 1).stat().st_mtime_ns
@@ -66,23 +65,10 @@ def test_lost_shards_are_made_again_to_the_same_bytes(
     )
 
 
-def test_two_replicas_make_the_same_bytes_as_one(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
-) -> None:
-    run = copy_of(simulated_run, tmp_path / "copy")
-    shutil.rmtree(run.folder / "completions")
-    two = simulated_spec.model_copy(
-        update={"engine": simulated_spec.engine.model_copy(update={"replicas": 2, "threads": 1})}
-    )
-    generate.generate(run, two, Reporter())
-    assert files_of(run, "completions") == files_of(simulated_run, "completions")
-    assert len(list((run.folder / "logs").glob("engine-simulated-*.log"))) == 2
-
-
 def test_another_engine_than_the_run_was_begun_with_is_refused(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    copied_run: Run, simulated_spec: SweepSpec
 ) -> None:
-    run = copy_of(simulated_run, tmp_path / "copy")
+    run = copied_run
     run.completion_path("simulated", 0).unlink()
     path = run.folder / "engines" / "simulated.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "versions": {"vllm": "0.1"}}))
@@ -91,9 +77,9 @@ def test_another_engine_than_the_run_was_begun_with_is_refused(
 
 
 def test_a_checkpoint_that_changed_after_the_plan_is_refused(
-    simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
+    copied_run: Run, simulated_spec: SweepSpec
 ) -> None:
-    run = copy_of(simulated_run, tmp_path / "copy")
+    run = copied_run
     run.completion_path("simulated", 0).unlink()
     manifest = run.manifest()
     manifest.settings.checkpoints["simulated"]["weights"] = "0" * 16
@@ -112,25 +98,27 @@ run_sweep(settings.load_sweep(sys.argv[1]), sys.argv[2], Reporter())
 """
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
+def kill_once_there_are(files: Path, command: list[str], timeout_s: float = 120.0) -> None:
+    """Run `command`, and kill it as soon as the folder `files` has one that is whole."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + timeout_s
-    while not condition():
+    while not any(files.rglob("[!.]*.parquet")) and process.poll() is None:
         assert time.monotonic() < deadline, "the run did not get there"
         time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
 
 
-@pytest.mark.parametrize("stage", ["completions", "scores"])
+@pytest.mark.usefixtures("ray_session")
 def test_a_run_killed_with_sigkill_goes_on_to_the_same_bytes(
-    simulated_spec: SweepSpec, simulated_run: Run, tmp_path: Path, stage: str
+    simulated_spec: SweepSpec, simulated_run: Run, tmp_path: Path
 ) -> None:
     sweep, folder = tmp_path / "small.toml", tmp_path / "run"
     sweep.write_text(SIMULATED_SWEEP.format(configs=(REPOSITORY / "configs").resolve()))
     command = [sys.executable, "-c", WHOLE_RUN, str(sweep), str(folder)]
-    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    wait_until(lambda: any((folder / stage).rglob("[!.]*.parquet")) or killed.poll() is not None)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    kill_once_there_are(folder / "completions", command)
+    kill_once_there_are(folder / "scores", command)
     assert not (folder / "tables").exists(), "it was killed before its end"
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    run = run_sweep(simulated_spec, folder, Reporter())
     parts = ("completions", "scores", "tables", "plan")
-    assert files_of(Run(folder), *parts) == files_of(simulated_run, *parts)
+    assert files_of(run, *parts) == files_of(simulated_run, *parts)

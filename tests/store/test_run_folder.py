@@ -12,17 +12,15 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipeline import generate, score, store
-from pipeline.analyses import analyse
+from pipeline import score, store
 from pipeline.core import tables
 from pipeline.core.errors import StoreError
 from pipeline.core.progress import Reporter
-from pipeline.plan import make_plan
-from pipeline.report import write_report
 from pipeline.settings.schema import SweepSpec
 from pipeline.store import EngineFacts, PromptReport, PromptTokens, Telemetry, places
 from pipeline.store.places import Place, Remote
 from pipeline.store.run_folder import Run
+from pipeline.sweep import run_sweep
 from tests import synthetic
 
 
@@ -303,17 +301,10 @@ def test_logs_of_a_remote_run_are_local_and_its_own(
 def test_a_sweep_on_a_url_makes_the_same_bytes_as_on_a_path(
     simulated_run: Run, simulated_spec: SweepSpec, tmp_path: Path
 ) -> None:
-    run, reporter = Run(f"file://{tmp_path}/run"), Reporter()
-    with run.locked():
-        make_plan(run, simulated_spec, reporter)
-        generate.generate(run, simulated_spec, reporter)
-        score.score(run, simulated_spec, reporter)
-        analyse(run, simulated_spec, reporter)
-        page = write_report(run, simulated_spec)
+    run = run_sweep(simulated_spec, f"file://{tmp_path}/run", Reporter())
     parts = ("plan", "engines", "completions", "scores", "tables", "manifest.json")
-    assert page.is_file() and files_of(tmp_path / "run", *parts) == files_of(
-        simulated_run.folder, *parts
-    )
+    assert (run.folder / "report.html").is_file()
+    assert files_of(tmp_path / "run", *parts) == files_of(simulated_run.folder, *parts)
     assert not (tmp_path / "run" / "logs").exists() and list(
         run.logs.glob("engine-simulated-*.log")
     )
