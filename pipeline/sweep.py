@@ -45,12 +45,13 @@ def run_sweep(
     Raises:
         PipelineError: something the user can mend; what is written is kept.
     """
-    fetch.check_present(spec)
+    fetch.check_present(spec)  # models and data; what is missing is told before work begins
     run = Run(folder)
     with run.locked():
         with around("plan"):
             plan.make_plan(run, spec, reporter)
         reporter.say(plan.plan_line(run))
+        # Metrics that `score --metrics` chose for this run outlive its planning again.
         spec = plan.as_scored(run, spec)
         with around("generate"):
             generate.generate(run, spec, reporter, address)
