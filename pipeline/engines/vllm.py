@@ -159,8 +159,15 @@ class VllmEngine:
         return self._params[key]
 
 
-_NO_MATTER = {"VLLM_NO_USAGE_STATS", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_LOGGING_LEVEL"}
-"""Variables of vLLM that change no output."""
+_NO_MATTER = {
+    "VLLM_NO_USAGE_STATS",
+    "VLLM_CACHE_ROOT",
+    "VLLM_CONFIG_ROOT",
+    "VLLM_LOGGING_LEVEL",
+    "VLLM_DIST_IDENT",
+    "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME",
+}
+"""Variables of vLLM that change no output; the last two are random names of one process."""
 
 
 def _set_environment(settings: EngineSettings) -> None:
