@@ -10,11 +10,8 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
-from pipeline import settings
 from pipeline.core import registry, tables
-from pipeline.core.progress import Reporter
 from pipeline.store.run_folder import Run
-from pipeline.sweep import run_sweep
 from tests.runs import copy_of, files_of
 
 MODEL = """
@@ -71,17 +68,22 @@ class Finished(NamedTuple):
     """What it printed."""
 
 
+def run_command(sweep: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`datesweep run` as a user's shell starts it, without what an engine in this process set."""
+    clean = {name: text for name, text in os.environ.items() if not name.startswith("VLLM_")}
+    command = [sys.executable, "-m", "pipeline", "run", sweep, "--out", folder]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 @pytest.fixture(scope="module")
 def finished(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("end-to-end")
     sweep = folder / "sweep.toml"
     (folder / "tiny.toml").write_text(MODEL.format(folder=tiny_model_folder))
     sweep.write_text(SWEEP.format(demo=Path("configs/demo").resolve()))
-    command = [sys.executable, "-m", "pipeline", "run", sweep, "--out", folder / "run"]
-    # As a user's shell has it: an engine in the process of the tests sets variables for itself.
-    clean = {name: text for name, text in os.environ.items() if not name.startswith("VLLM_")}
-    done = subprocess.run(command, capture_output=True, text=True, env=clean)
-    assert done.returncode == 0, done.stderr
+    done = run_command(sweep, folder / "run")
     return Finished(Run(folder / "run"), sweep, done.stderr + done.stdout)
 
 
@@ -127,13 +129,12 @@ def test_the_figures_of_every_shard_are_kept_apart_from_its_content(finished: Fi
     assert all(0 <= s.cached_tokens < s.prompt_tokens for s in shards)
 
 
-@pytest.mark.usefixtures("ray_session")
 def test_a_lost_shard_is_made_again_by_a_new_engine_to_the_same_bytes(
     finished: Finished, tmp_path: Path
 ) -> None:
     run = copy_of(finished.run, tmp_path / "run")
     run.completion_path("tiny", 1).unlink()
     shutil.rmtree(run.folder / "tables")
-    run_sweep(settings.load_sweep(str(finished.sweep)), run.folder, Reporter())
+    run_command(finished.sweep, Path(str(run.folder)))
     parts = ("completions", "scores", "tables")
     assert files_of(run, *parts) == files_of(finished.run, *parts)
